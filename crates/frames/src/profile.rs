@@ -86,10 +86,10 @@ pub struct Profile {
 
 /// What the samples say of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct Row<'a> {
     /// The function that all of this is about.
-    pub function: Function,
-    /// Whether it belongs to a library or to the VM.
+    pub function: &'a Function,
+    /// Whether all its frames belong to a library or to the VM.
     pub library: bool,
     /// Samples in which it was the innermost.
     pub own: u64,
@@ -98,7 +98,7 @@ pub struct Row {
     /// The lines of it that ran, with the samples in which it was the innermost; without native code's.
     pub lines: BTreeMap<u32, u64>,
     /// The frames that called it, with the samples in which they did; of a recursion the outermost caller.
-    pub callers: BTreeMap<Frame, u64>,
+    pub callers: BTreeMap<&'a Frame, u64>,
 }
 
 impl Profile {
@@ -190,7 +190,7 @@ impl Profile {
     }
 
     /// Returns the functions, those first that were innermost most often.
-    pub fn functions(&self) -> Vec<Row> {
+    pub fn functions(&self) -> Vec<Row<'_>> {
         let mut rows: HashMap<&Function, Row> = HashMap::new();
         for (frames, count) in self.each_stack() {
             let mut seen = HashSet::new();
@@ -198,10 +198,11 @@ impl Profile {
                 let row = rows
                     .entry(&frame.function)
                     .or_insert_with(|| Row::of(frame));
+                row.library &= frame.library;
                 if seen.insert(&frame.function) {
                     row.total += count;
                     if let Some(caller) = at.checked_sub(1).and_then(|at| frames.get(at)) {
-                        *row.callers.entry((*caller).clone()).or_default() += count;
+                        *row.callers.entry(caller).or_default() += count;
                     }
                 }
             }
@@ -215,15 +216,7 @@ impl Profile {
             }
         }
         let mut rows: Vec<Row> = rows.into_values().collect();
-        rows.sort_by(|a, b| {
-            let order = |row: &Row| {
-                (
-                    std::cmp::Reverse((row.own, row.total)),
-                    row.function.clone(),
-                )
-            };
-            order(a).cmp(&order(b))
-        });
+        rows.sort_by_key(|row| (std::cmp::Reverse((row.own, row.total)), row.function));
         rows
     }
 }
@@ -282,6 +275,13 @@ impl Profile {
 }
 
 impl Profile {
+    /// Returns the functions that stand on some stack together with this one, itself among them.
+    fn beside(&self, function: &Function) -> HashSet<&Function> {
+        let stacks = self.each_stack().map(|(frames, _)| frames);
+        let with = stacks.filter(|frames| frames.iter().any(|frame| frame.function == *function));
+        with.flatten().map(|frame| &frame.function).collect()
+    }
+
     /// The counts that a file has.
     fn counts(&self) -> [u64; 6] {
         [
@@ -311,10 +311,10 @@ fn most<T>(counts: impl IntoIterator<Item = (T, u64)>) -> Option<(T, u64)> {
     counts.into_iter().max_by_key(|(_, count)| *count)
 }
 
-impl Row {
-    fn of(frame: &Frame) -> Row {
+impl<'a> Row<'a> {
+    fn of(frame: &'a Frame) -> Self {
         Row {
-            function: frame.function.clone(),
+            function: &frame.function,
             library: frame.library,
             own: 0,
             total: 0,

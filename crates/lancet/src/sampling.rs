@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use frames::live::open::{Live, Look, Wanted};
 use inject::lifecycle::{INTERRUPTED, await_end};
@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// An error of a share, in points, that need not be told.
 const SMALL_ERROR: u64 = 5;
 
-/// Says by how many points a share of so many samples may differ from the share of the time, in 19 of 20 runs: 1.96 times the standard
+/// Says by how many points a share of so many independent samples may differ from the share of the time, in 19 of 20 runs: 1.96 times the standard
 /// deviation of a share of a half, which has the largest one. Nothing where that is little.
 pub fn error(samples: u64) -> String {
     if samples == 0 {
@@ -84,7 +84,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
     let interval = request.every.unwrap_or(INTERVAL).max(SHORTEST);
     let mut losses = Losses::default();
     let mut sampling = Sampling::default();
-    let started = Instant::now();
+    let (began, started) = (SystemTime::now(), Instant::now());
     let end = request.length.map(|length| started + length);
     let is_over = || interrupt::asked() || end.is_some_and(|end| Instant::now() >= end);
     let apart = Apart::begin();
@@ -114,6 +114,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
     watched.say_unopened(&mut losses);
     Ok(Sampled {
         looks: sampling.title(took),
+        began,
         took,
         rounds: sampling.rounds,
         interrupted: interrupt::asked(),
@@ -127,6 +128,8 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
 pub struct Sampled {
     /// How many there were, in words.
     pub looks: String,
+    /// When the first was.
+    pub began: SystemTime,
     /// How long they took.
     pub took: Duration,
     /// How often all processes were looked at.
@@ -148,10 +151,9 @@ impl Sampled {
         format!("stood still for {} in all", pause(self.sampling.stood))
     }
 
-    /// Returns what was lost, a sentence each.
-    pub fn missed(&self) -> Vec<String> {
-        let losses = self.losses.all().iter();
-        losses.map(|loss| loss.text.clone()).collect()
+    /// Returns what was lost.
+    pub fn missed(&self) -> &[Loss] {
+        self.losses.all()
     }
 
     /// Says what the looks cost and what they missed, as a last record where the answer `is_json`, and returns the exit code, which is that

@@ -78,6 +78,17 @@ pub struct Loss {
 }
 
 impl What {
+    /// Returns its word.
+    pub fn word(self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        value.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns the one with this word.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|what| what.word() == word)
+    }
+
     /// Every kind, in the order of docs/losses.md.
     pub const ALL: [Self; 23] = [
         Self::Process,

@@ -1,4 +1,4 @@
-//! Stacks with what was counted at them, as `pprof` reads them, and Pyroscope, Parca and Speedscope with it: a Protocol Buffers message
+//! Stacks with what was counted at them, as `pprof` reads them: a Protocol Buffers message
 //! (`proto/profile.proto` of github.com/google/pprof, of which the fields below have their numbers), compressed by gzip.
 //!
 //! Texts, functions and locations are tables, and everything else names their rows by number. The same stacks make the same bytes.
@@ -62,8 +62,9 @@ impl Profile {
         profile
     }
 
-    /// Says for how long was counted.
-    pub fn took(&mut self, time: Duration) {
+    /// Says when counting began, in nanoseconds since 1970, and for how long was counted.
+    pub fn took(&mut self, began: u64, time: Duration) {
+        self.file.began = i64::try_from(began).unwrap_or(i64::MAX);
         self.file.nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     }
 
@@ -162,6 +163,8 @@ struct File {
     functions: Vec<Function>,
     #[prost(string, repeated, tag = "6")]
     texts: Vec<String>,
+    #[prost(int64, tag = "9")]
+    began: i64,
     #[prost(int64, tag = "10")]
     nanoseconds: i64,
     #[prost(int64, repeated, tag = "13")]
@@ -287,7 +290,7 @@ pub(crate) mod tests {
     fn what_is_written_is_read_and_the_same_each_time() {
         let written = || {
             let mut profile = Profile::new(&[("samples", "count"), ("space", "bytes")], "space");
-            profile.took(Duration::from_secs(1));
+            profile.took(7, Duration::from_secs(1));
             profile.comment("a sentence");
             profile.add(
                 [place("inner", 3), place("outer", 1)].into_iter(),

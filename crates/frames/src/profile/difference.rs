@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use super::{Function, Profile};
 
-/// A share that has changed by more than so many standard errors of the difference has changed: of 16,000 shares that are as they were, one
-/// is farther off.
-const ERRORS: f64 = 4.0;
+/// A share has changed if so large a difference comes of chance less often than this. Two shares of each function are asked about, so of 10,000
+/// functions whose shares are the same at most one is said to have changed, on average.
+const CHANCE: f64 = 0.5e-4;
+
+/// More independent samples than so many are not needed.
+const MOST: u64 = 500_000;
 
 /// What has risen by so much of the highest rise has risen as high.
 const NEARLY: f64 = 0.8;
@@ -45,6 +48,10 @@ pub struct Difference<'a> {
     pub new: &'a Profile,
     /// The functions of both, those first whose share of the samples at its end has changed most.
     pub changes: Vec<Change>,
+    /// How many samples of the old profile and the new one count as independent.
+    looks: [u64; 2],
+    /// Of the factorials of all numbers up to the sum of `looks`.
+    logarithms: Vec<f64>,
 }
 
 impl<'a> Difference<'a> {
@@ -69,10 +76,13 @@ impl<'a> Difference<'a> {
                 }
             }
         }
+        let (looks, logarithms) = independent(old, new);
         let mut difference = Difference {
             old,
             new,
             changes: Vec::new(),
+            looks,
+            logarithms,
         };
         let mut changes: Vec<_> = changes.into_values().collect();
         // In millionths: a share has no order that a sort can use.
@@ -100,39 +110,84 @@ impl<'a> Difference<'a> {
         new - old
     }
 
-    /// Whether a share has changed by more than the numbers of samples explain: the test of two proportions with the share of both together.
+    /// Whether a share has changed by more than chance explains: Fisher's exact test, as if looks were independent of one another. Threads
+    /// that are seen in the same look are not, so that no more samples count than there were looks.
     pub fn is_change(&self, pair: Pair) -> bool {
-        let [before, after] = [self.old.samples, self.new.samples].map(|count| count as f64);
-        if before == 0.0 || after == 0.0 {
-            return false;
-        }
-        let both = (pair.old + pair.new) as f64 / (before + after);
-        let error = (both * (1.0 - both) * (1.0 / before + 1.0 / after)).sqrt();
-        self.points(pair).abs() > 100.0 * ERRORS * error
+        let scaled = |count: u64, profile: &Profile, looks: u64| {
+            (count as f64 * looks as f64 / profile.samples.max(1) as f64).round() as u64
+        };
+        let [old, new] = self.looks;
+        let seen = Pair {
+            old: scaled(pair.old, self.old, old),
+            new: scaled(pair.new, self.new, new),
+        };
+        old != 0 && new != 0 && self.chance(seen) < CHANCE
     }
 
-    /// Returns the function of the program that takes more of the time than before, with what it calls: of those that have risen most, which as
-    /// a rule call one another, the one that takes least, because it is the innermost. If none of the program's has risen, that of a library.
+    /// Returns how often a share that is the same is seen as far apart as this, or farther: twice the sum of the hypergeometric distribution
+    /// from there on to its nearer end.
+    fn chance(&self, seen: Pair) -> f64 {
+        let [old, new] = self.looks;
+        let both = seen.old + seen.new;
+        let ln = |n: u64| {
+            self.logarithms
+                .get(n as usize)
+                .copied()
+                .unwrap_or(f64::INFINITY)
+        };
+        let ways = |of: u64, among: u64| ln(among) - ln(of) - ln(among - of);
+        let all = ways(both, old + new);
+        let probability = |count: u64| (ways(count, new) + ways(both - count, old) - all).exp();
+        let (least, most) = (both.saturating_sub(old), both.min(new));
+        let expected = both as f64 * new as f64 / (old + new) as f64;
+        let towards_most = seen.new as f64 > expected;
+        let (mut count, mut sum) = (seen.new.clamp(least, most), 0.0);
+        loop {
+            let next = probability(count);
+            sum += next;
+            let is_end = count == if towards_most { most } else { least };
+            if is_end || next < sum * 1e-9 {
+                return (2.0 * sum).min(1.0);
+            }
+            count = if towards_most { count + 1 } else { count - 1 };
+        }
+    }
+
+    /// Returns the function of the program that has a larger share than before, with what it calls: of the one whose share has risen most and
+    /// those that stand on the stack with it and have risen nearly as much, the one with the smallest share, because it is the innermost. If
+    /// none of the program's has risen, that of a library.
     pub fn risen(&self) -> Option<&Change> {
         let of = |library: bool| {
             let all = self
                 .changes
                 .iter()
                 .filter(move |change| change.library == library);
-            let risen = all
-                .filter(|change| self.points(change.total) > 0.0 && self.is_change(change.total));
-            let risen: Vec<&Change> = risen.collect();
-            let most = risen
+            let risen: Vec<&Change> = all
+                .filter(|change| self.points(change.total) > 0.0 && self.is_change(change.total))
+                .collect();
+            let points = |change: &&&Change| self.points(change.total);
+            let highest = risen
                 .iter()
-                .map(|change| self.points(change.total))
-                .fold(0.0, f64::max);
-            let high = risen
-                .into_iter()
-                .filter(|change| self.points(change.total) >= NEARLY * most);
-            high.min_by_key(|change| change.total.new)
+                .max_by(|a, b| points(a).total_cmp(&points(b)))?;
+            let beside = self.new.beside(&highest.function);
+            let high = risen.iter().filter(|change| {
+                beside.contains(&change.function) && points(change) >= NEARLY * points(&highest)
+            });
+            high.min_by_key(|change| change.total.new).copied()
         };
         of(false).or_else(|| of(true))
     }
+}
+
+/// Returns the numbers of samples that count as independent, and the logarithms of the factorials up to their sum.
+fn independent(old: &Profile, new: &Profile) -> ([u64; 2], Vec<f64>) {
+    let looks = [old, new].map(|profile| profile.samples.min(profile.rounds).min(MOST));
+    let mut sum = 0.0;
+    let logarithms = (0..=looks[0] + looks[1]).map(|number| {
+        sum += (number.max(1) as f64).ln();
+        sum
+    });
+    (looks, logarithms.collect())
 }
 
 #[cfg(test)]
@@ -154,6 +209,7 @@ mod tests {
             };
             for _ in 0..*count {
                 profile.add(vec![frame("main", false), frame(name, *library)]);
+                profile.rounds += 1;
             }
         }
         profile
@@ -205,7 +261,10 @@ mod tests {
             frames.collect()
         };
         let run = |slow: u64| {
-            let mut profile = Profile::default();
+            let mut profile = Profile {
+                rounds: 1000,
+                ..Profile::default()
+            };
             for sample in 0..1000 {
                 profile.add(match sample < slow {
                     true if sample % 2 == 0 => stack(&[
@@ -228,6 +287,36 @@ mod tests {
         let new = profile(&[("one", true, 500), ("two", true, 500)]);
         let difference = Difference::of(&old, &new);
         assert_eq!(difference.risen(), Some(change(&difference, "one")));
+    }
+
+    /// The values are those of `scipy.stats.fisher_exact` for one side, twice.
+    #[test]
+    fn the_chance_is_that_of_the_exact_test() {
+        let chance = |(old, of_old): (u64, u64), (new, of_new): (u64, u64)| {
+            let [before, after] = [(old, of_old), (new, of_new)]
+                .map(|(count, of)| profile(&[("it", false, count), ("else", false, of - count)]));
+            let difference = Difference::of(&before, &after);
+            difference.chance(change(&difference, "it").own)
+        };
+        for (old, new, expected) in [
+            ((2, 371), (0, 3800), 2.0 * 0.007_892),
+            ((20, 100), (50, 100), 2.0 * 6.945e-6),
+        ] {
+            let seen = chance(old, new);
+            assert!(
+                (seen / expected - 1.0).abs() < 0.01,
+                "{old:?} {new:?}: {seen} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn samples_of_one_look_are_not_independent() {
+        let mut old = profile(&[("slow", false, 200), ("other", false, 800)]);
+        let mut new = profile(&[("slow", false, 500), ("other", false, 500)]);
+        (old.rounds, new.rounds) = (10, 10);
+        let difference = Difference::of(&old, &new);
+        assert!(!difference.is_change(change(&difference, "slow").own));
     }
 
     #[test]

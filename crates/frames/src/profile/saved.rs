@@ -12,13 +12,16 @@ use std::time::Duration;
 
 use varint::{Take, Wrong, put, put_bytes};
 
-use super::{Frame, Function, MOST_FRAMES, MOST_KINDS, Profile};
+use super::{DEEPEST, Frame, Function, MOST_BYTES, MOST_FRAMES, MOST_KINDS, OTHERS, Profile};
 
 /// How each file begins.
 const MAGIC: [u8; 8] = *b"lancet-p";
 
 /// The version of the layout, which is read alone.
 const VERSION: u64 = 1;
+
+/// More samples nobody takes; sums of that many do not overflow.
+const MOST_SAMPLES: u64 = 1 << 48;
 
 const NATIVE: u8 = 1;
 const LIBRARY: u8 = 2;
@@ -32,10 +35,25 @@ pub struct About {
     pub looks: String,
     /// How long the processes stood still for them, in words.
     pub cost: String,
-    /// What was lost, a sentence each.
-    pub missed: Vec<String>,
+    /// What was lost.
+    pub missed: Vec<Missed>,
+    /// When the first look was, in nanoseconds since 1970 (UTC).
+    pub began: u64,
     /// How long was looked.
     pub took: Duration,
+}
+
+/// Something that was lost in a run of looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// The process that it is of, if it is of one.
+    pub pid: Option<u32>,
+    /// Its kind, by the words of docs/losses.md.
+    pub what: String,
+    /// How much of it, where that is known.
+    pub count: Option<u64>,
+    /// What was lost and why, as a sentence.
+    pub text: String,
 }
 
 /// Why a file is not read.
@@ -71,9 +89,13 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
         put_bytes(&mut bytes, text.as_bytes());
     }
     put(&mut bytes, about.missed.len() as u64);
-    for text in &about.missed {
-        put_bytes(&mut bytes, text.as_bytes());
+    for missed in &about.missed {
+        put_optional(&mut bytes, missed.pid.map(u64::from));
+        put_bytes(&mut bytes, missed.what.as_bytes());
+        put_optional(&mut bytes, missed.count);
+        put_bytes(&mut bytes, missed.text.as_bytes());
     }
+    put(&mut bytes, about.began);
     put(
         &mut bytes,
         u64::try_from(about.took.as_nanos()).unwrap_or(u64::MAX),
@@ -93,6 +115,33 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     let sum = crc32fast::hash(&bytes);
     out.write_all(&bytes)?;
     out.write_all(&sum.to_le_bytes())
+}
+
+/// Writes a byte that says whether there is one, and the number.
+fn put_optional(bytes: &mut Vec<u8>, number: Option<u64>) {
+    bytes.push(number.is_some().into());
+    if let Some(number) = number {
+        put(bytes, number);
+    }
+}
+
+fn take_optional(take: &mut Take) -> Result<Option<u64>, Wrong> {
+    match take.byte()? {
+        0 => Ok(None),
+        _ => take.number().map(Some),
+    }
+}
+
+fn take_missed(take: &mut Take) -> Result<Missed, Wrong> {
+    let pid = take_optional(take)?;
+    Ok(Missed {
+        pid: pid
+            .map(|pid| u32::try_from(pid).map_err(|_| Wrong))
+            .transpose()?,
+        what: take.text()?,
+        count: take_optional(take)?,
+        text: take.text()?,
+    })
 }
 
 fn put_stacks(bytes: &mut Vec<u8>, stacks: &HashMap<Rc<[u32]>, u64>) {
@@ -129,11 +178,17 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
     }
     let mut take = Take(whole.strip_prefix(&MAGIC).ok_or(Error::Foreign)?);
     take.number()?;
+    let [who, looks, cost] = [take.text()?, take.text()?, take.text()?];
+    let mut missed = Vec::new();
+    for _ in 0..take.number()? {
+        missed.push(take_missed(&mut take)?);
+    }
     let about = About {
-        who: take.text()?,
-        looks: take.text()?,
-        cost: take.text()?,
-        missed: take.texts()?,
+        who,
+        looks,
+        cost,
+        missed,
+        began: take.number()?,
         took: Duration::from_nanos(take.number()?),
     };
     let mut profile = Profile::default();
@@ -142,17 +197,18 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
     }
     for _ in 0..take.below(MOST_KINDS + 2)? {
         let frame = frame(&mut take)?;
-        profile
-            .numbers
-            .insert(frame.clone(), profile.kinds.len() as u32);
+        profile.bytes += frame.function.name.len() + frame.function.file.len();
+        if profile.bytes > MOST_BYTES + OTHERS.len() {
+            return Err(Error::Damaged);
+        }
+        // Nothing is added to it, so that nobody asks for the number of a frame.
         profile.kinds.push(frame);
     }
     take_stacks(&mut take, &mut profile)?;
-    let seen: Option<u64> = profile
-        .stacks
-        .values()
-        .try_fold(0, |sum: u64, count| sum.checked_add(*count));
-    match take.0.is_empty() && seen == Some(profile.samples) {
+    let counts = profile.stacks.values();
+    let seen = counts.fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let is_whole = take.0.is_empty() && seen == profile.samples;
+    match is_whole && profile.counts().iter().all(|count| *count < MOST_SAMPLES) {
         true => Ok((profile, about)),
         false => Err(Error::Damaged),
     }
@@ -179,6 +235,9 @@ fn take_stacks(take: &mut Take, profile: &mut Profile) -> Result<(), Wrong> {
         stack.truncate(common);
         for _ in 0..take.number()? {
             stack.push(take.below(profile.kinds.len())?);
+        }
+        if stack.len() > DEEPEST {
+            return Err(Wrong);
         }
         profile.frames += stack.len();
         // Stacks that found no room have one frame each, one of the kinds that there are.
@@ -208,7 +267,21 @@ mod tests {
             who: "process 4242 (ruby app.rb)".to_owned(),
             looks: "478 looks in 5.0 s".to_owned(),
             cost: "stood still for 36.0 ms in all".to_owned(),
-            missed: vec!["a look was missed".to_owned()],
+            missed: vec![
+                Missed {
+                    pid: Some(42),
+                    what: "looks".to_owned(),
+                    count: Some(3),
+                    text: "looks were missed".to_owned(),
+                },
+                Missed {
+                    pid: None,
+                    what: "stacks".to_owned(),
+                    count: None,
+                    text: "stacks too".to_owned(),
+                },
+            ],
+            began: 1_700_000_000_000_000_000,
             took: Duration::from_millis(5001),
         }
     }
@@ -280,24 +353,24 @@ mod tests {
         }
     }
 
-    /// Each stack shares a thousand frames with the one before: a small file that asks for much.
+    /// Each stack shares most of a thousand frames with the one before: a small file that asks for much.
     #[test]
     fn a_file_asks_for_no_more_memory_than_a_profile_may_take() {
-        let mut bytes = [&MAGIC[..], &[1, 0, 0, 0, 0, 0]].concat();
+        let mut bytes = [&MAGIC[..], &[1, 0, 0, 0, 0, 0, 0]].concat();
         bytes.extend([0; 6]);
         put(&mut bytes, 2);
         for name in [b"a", b"b"] {
             put_bytes(&mut bytes, name);
             bytes.extend([0, 0, 0]);
         }
-        put(&mut bytes, 1_000_000);
-        put(&mut bytes, 0);
-        put(&mut bytes, 1000);
-        bytes.extend([0; 1000]);
-        bytes.push(1);
-        for _ in 0..2000 {
-            put(&mut bytes, 1000);
-            bytes.extend([1, 1, 1]);
+        put(&mut bytes, 1200);
+        for number in 0..1200_u32 {
+            let common = if number == 0 { 0 } else { 989 };
+            put(&mut bytes, common);
+            put(&mut bytes, 1000 - common);
+            bytes.extend(vec![0; 989 - common as usize]);
+            bytes.extend((0..11).map(|bit| (number >> bit) as u8 & 1));
+            bytes.push(1);
         }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         assert_eq!(read(&bytes).unwrap_err(), Error::Damaged);

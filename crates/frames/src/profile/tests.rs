@@ -32,13 +32,14 @@ fn profile() -> Profile {
 }
 
 /// The frame that called a function most often, and in how many samples.
-fn caller(row: &Row) -> Option<(&Frame, u64)> {
-    most(row.callers.iter().map(|(frame, count)| (frame, *count)))
+fn caller<'a>(row: &Row<'a>) -> Option<(&'a Frame, u64)> {
+    most(row.callers.iter().map(|(frame, count)| (*frame, *count)))
 }
 
 #[test]
 fn own_and_total_samples_and_the_dear_caller() {
-    let rows = profile().functions();
+    let profile = profile();
+    let rows = profile.functions();
     let row = |name: &str| rows.iter().find(|row| row.function.name == name).unwrap();
     let work = row("work");
     assert_eq!(rows[0], *work);

@@ -262,11 +262,14 @@ fn a_saved_profile_is_shown_again_and_compared() {
     let said = profile(&["--diff", &old, &new]).stdout;
     let verdict = said.lines().next().expect("a verdict");
     assert!(
-        verdict.contains("Object#parse (") && verdict.contains(" takes more: "),
+        verdict.contains("Object#parse (") && verdict.contains(" has a larger share: "),
         "{said}"
     );
     let same = profile(&["--diff", &new, &new]).stdout;
-    assert!(same.starts_with("no function takes more or less"), "{same}");
+    assert!(
+        same.starts_with("no function has a larger or smaller share"),
+        "{same}"
+    );
 
     let bytes = std::fs::read(&new).expect("its file");
     std::fs::write(&new, &bytes[..bytes.len() / 2]).expect("half of it");

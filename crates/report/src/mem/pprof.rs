@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use births::analysis::{Key, Report};
+use births::analysis::{Counts, Key, Report};
 
 use super::format::Format;
 use super::label::BEFORE;
@@ -12,7 +12,7 @@ use crate::pprof::{Place, Profile};
 /// Objects and bytes by call path, in Protocol Buffers.
 pub(super) static FORMAT: Format = Format {
     name: "pprof",
-    about: "For pprof, Pyroscope, Parca and others that read its format (to a file: -o)",
+    about: "For pprof and what reads its format (to a file: -o)",
     for_people: false,
     most_guests: 1,
     blank_lines: false,
@@ -35,8 +35,7 @@ fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     ];
     let mut profile = Profile::new(&kinds, "inuse_space");
     for row in &report.rows {
-        let counts = row.counts;
-        let values = [counts.born, counts.allocated, counts.live, counts.bytes];
+        let values = values(&row.counts);
         let kind = match &row.key {
             Key::Stack { kind, .. } | Key::Line { kind, .. } | Key::Type { kind } => Some(&**kind),
             _ => None,
@@ -44,7 +43,22 @@ fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         let label = kind.map(|kind| ("type", kind));
         profile.add(places(&row.key, row.before).into_iter(), &values, label);
     }
+    if let Some(rest) = &report.rest {
+        let place = Place {
+            name: REST,
+            file: "",
+            line: 0,
+        };
+        profile.add([place].into_iter(), &values(&rest.counts), None);
+    }
     profile.write(out)
+}
+
+/// What --top and --min leave out.
+const REST: &str = "(other rows)";
+
+fn values(counts: &Counts) -> [u64; 4] {
+    [counts.born, counts.allocated, counts.live, counts.bytes]
 }
 
 /// The frames of a row, innermost first: its type is no frame, but a label.
@@ -72,7 +86,7 @@ fn places(key: &Key, before: bool) -> Vec<Place<'_>> {
 mod tests {
     use std::sync::Arc;
 
-    use births::analysis::{By, Counts, Frame, Row};
+    use births::analysis::{By, Frame, Rest, Row};
 
     use super::*;
 
@@ -115,7 +129,7 @@ mod tests {
                 row(vm, false),
                 row(Key::Type { kind }, true),
             ],
-            rest: None,
+            rest: Some(Rest { rows: 7, counts }),
             total: counts,
             before: counts,
             hidden: counts,
@@ -132,13 +146,19 @@ mod tests {
             [
                 "<main> /srv/app.rb:1;inner /srv/app.rb:3",
                 "(vm) :0",
-                "(before lancet) :0"
+                "(before lancet) :0",
+                "(other rows) :0"
             ]
         );
-        for (_, values, label) in &read {
+        for (path, values, label) in &read {
+            let kind = if path == "(other rows) :0" {
+                ""
+            } else {
+                "String"
+            };
             assert_eq!(
                 (values.as_slice(), label.as_str()),
-                ([5, 200, 2, 80].as_slice(), "String")
+                ([5, 200, 2, 80].as_slice(), kind)
             );
         }
     }

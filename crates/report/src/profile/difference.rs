@@ -1,10 +1,10 @@
 //! Of which functions the share of the samples has changed since an earlier profile: a table and JSON.
 //!
 //! ```text
-//! total (/srv/app/cart.rb:31) takes more: 52.4 % of the time in which threads ran, and 20.1 % before
+//! total (/srv/app/cart.rb:31) has a larger share: 52.4 % of the time in which threads ran, and 20.1 % before
 //!
-//! old: 478 looks in 5.0 s (so few that a share may be 6 points off), process 4242 (ruby app.rb)
-//! new: 492 looks in 5.0 s (so few that a share may be 6 points off), process 4901 (ruby app.rb)
+//! old: process 4242 (ruby app.rb): 4,780 looks in 50.0 s: 1.0 threads ran, 0.0 waited for a processor and 4.0 slept, on average
+//! new: process 4901 (ruby app.rb): 4,920 looks in 50.0 s: 1.0 threads ran, 0.0 waited for a processor and 4.0 slept, on average
 //!
 //!     own            total
 //!    old    new     old    new  function
@@ -18,7 +18,7 @@ use frames::profile::difference::{Change, Difference};
 use serde::Serialize;
 
 use super::format::Head;
-use super::words::called;
+use super::words::{called, summary};
 use crate::figures::{grouped, plural};
 use crate::json::line;
 use crate::text::printable;
@@ -34,13 +34,10 @@ pub fn write_table(
     [old, new]: [&Head; 2],
 ) -> io::Result<()> {
     writeln!(out, "{}\n", verdict(difference))?;
-    for (when, head) in [("old", old), ("new", new)] {
-        writeln!(
-            out,
-            "{when}: {}, {}",
-            head.title,
-            printable(&head.about.who)
-        )?;
+    let profiles = [("old", old, difference.old), ("new", new, difference.new)];
+    for (when, head, profile) in profiles {
+        let who = printable(&head.about.who);
+        writeln!(out, "{when}: {who}: {}", summary(profile, head))?;
     }
     let (changed, rest): (Vec<_>, Vec<_>) = difference
         .changes
@@ -76,7 +73,7 @@ pub fn write_table(
         let functions = plural(count, "function", "functions");
         writeln!(
             out,
-            "\n{} {functions} beside: what has changed of them may be chance, with so few samples",
+            "\n{} {functions} beside, of which the shares differ by no more than chance explains",
             grouped(count)
         )?;
     }
@@ -100,7 +97,7 @@ fn verdict(difference: &Difference) -> String {
     if let Some(risen) = difference.risen() {
         let (old, new) = difference.shares(risen.total);
         return format!(
-            "{} takes more: {new:.1} % of the time in which threads ran, and {old:.1} % before",
+            "{} has a larger share: {new:.1} % of the time in which threads ran, and {old:.1} % before",
             called(&risen.function, risen.line)
         );
     }
@@ -110,9 +107,9 @@ fn verdict(difference: &Difference) -> String {
         .any(|change| is_changed(difference, change));
     match changed {
         true => {
-            "no function takes more of the time by more than chance explains, and some take less"
+            "no function has a larger share by more than chance explains, and some have a smaller one"
         }
-        false => "no function takes more or less of the time than chance explains",
+        false => "no function has a larger or smaller share by more than chance explains",
     }
     .to_owned()
 }
@@ -225,13 +222,14 @@ mod tests {
     fn what_takes_more_comes_first() {
         assert_eq!(
             table(&profile(200, 800), &profile(500, 500)),
-            "slow (/srv/app/cart.rb:9) takes more: 50.0 % of the time in which threads ran, and 20.0 % before\n\n\
-             old: 10 looks in 0.1 s, process 4242\nnew: 10 looks in 0.1 s, process 4242\n\n     \
+            "slow (/srv/app/cart.rb:9) has a larger share: 50.0 % of the time in which threads ran, and 20.0 % before\n\n\
+             old: process 4242: 10 looks in 0.1 s: 1.0 threads ran, 0.0 waited for a processor and 0.0 slept, on average\n\
+             new: process 4242: 10 looks in 0.1 s: 1.0 threads ran, 0.0 waited for a processor and 0.0 slept, on average\n\n     \
              own            total\n    \
              old    new     old    new  function\n  \
              20.0%  50.0%   20.0%  50.0%  slow (/srv/app/cart.rb:9)\n  \
              80.0%  50.0%   80.0%  50.0%  other (/srv/app/cart.rb:7)\n\n\
-             1 function beside: what has changed of them may be chance, with so few samples\n"
+             1 function beside, of which the shares differ by no more than chance explains\n"
         );
     }
 
@@ -239,7 +237,9 @@ mod tests {
     fn nothing_is_said_of_chance_and_of_nothing() {
         let same = table(&profile(200, 800), &profile(210, 790));
         assert!(
-            same.starts_with("no function takes more or less of the time than chance explains\n"),
+            same.starts_with(
+                "no function has a larger or smaller share by more than chance explains\n"
+            ),
             "{same}"
         );
         let none = table(&profile(0, 0), &profile(1, 1));

@@ -8,10 +8,11 @@ use frames::profile::{Function, Profile, Row};
 use serde::Serialize;
 use vm::library::within;
 
-use super::calls::Node;
+use super::calls::Calls;
 use super::format::{Format, Head};
 use super::table::verdict;
 use super::words::summary;
+use crate::figures::grouped;
 use crate::page;
 use crate::text::{printable, shortened};
 
@@ -26,21 +27,27 @@ pub(super) static FORMAT: Format = Format {
     },
 };
 
-/// So many nodes of the tree are in the page, those with most samples; of some 30 bytes each.
+/// So many nodes of the tree are in the page, those with most samples.
 const NODES: usize = 100_000;
 
-/// So many functions are in the table.
+/// So many functions have their figures in the page, those with most samples.
 const ROWS: usize = 2_000;
 
 /// Texts are shortened to so many characters.
 const LONGEST: usize = 300;
 
+/// Bytes that names and paths of functions may take.
+const ROOM: usize = 6 << 20;
+
+/// What has no room here, as a function.
+const LEFT_OUT: &str = "(calls that have no room in this page)";
+
 /// A function: its name, the last part of its file, all of that, whether it is the program's (0), a library's (1) or native code (2).
 type Named = (String, String, String, u8);
 
-/// A row of the table: function, samples in which it was innermost, and in which it was anywhere, its lines with the samples in which it was
-/// innermost at each.
-type Figures = (usize, u64, u64, Vec<(u32, u64)>);
+/// A row of the table: function, samples in which it was innermost, and in which it was anywhere, the line at which it was innermost most often
+/// (0: none is known), its lines with the samples in which it was innermost at each.
+type Figures = (usize, u64, u64, u32, Vec<(u32, u64)>);
 
 /// A node of the tree: number of its caller's node, function, the line that has most samples, samples in which it was innermost.
 type Called = (usize, usize, u32, u64);
@@ -56,36 +63,50 @@ struct Page {
     rows: Vec<Figures>,
     /// Functions that are in no row, and the samples in which these were innermost.
     left: (usize, u64),
-    /// The number of a node is its place here, from 1; its caller stands before it. 0 is the root.
+    /// The number of a node is its place here, from 1; its caller stands before it, and of those that it calls the ones with more samples
+    /// stand before the others. 0 is the root.
     nodes: Vec<Called>,
 }
 
 fn page(profile: &Profile, head: &Head) -> Page {
-    let rows = profile.functions();
+    let mut rows = profile.functions();
+    rows.sort_by_key(|row| Reverse(row.total));
+    let rest = rows.get(ROWS..).unwrap_or_default();
+    let left = (rest.len(), rest.iter().map(|row| row.own).sum());
+    let kinds: HashMap<&Function, u8> = rows.iter().map(|row| (row.function, kind(row))).collect();
+    rows.truncate(ROWS);
+    rows.sort_by_key(|row| (Reverse((row.own, row.total)), row.function));
+    let left_out = Function {
+        name: LEFT_OUT.to_owned(),
+        file: String::new(),
+        native: true,
+    };
     let mut functions = Functions::default();
-    let shown = rows.iter().take(ROWS);
-    let shown = shown.map(|row| functions.row(row)).collect();
-    let kinds = rows.iter().map(|row| (&row.function, kind(row))).collect();
-    let root = Node::of(profile);
-    let nodes = nodes(&root, &mut functions);
+    let shown = rows.iter().map(|row| functions.row(row)).collect();
+    let calls = Calls::of(profile);
+    let (nodes, missing) = nodes(&calls, &left_out, &mut functions);
+    let mut notes: Vec<String> = head
+        .about
+        .missed
+        .iter()
+        .map(|missed| printable(&missed.text).into_owned())
+        .collect();
+    notes.extend(missing);
+    let functions = functions.named(&kinds);
     Page {
         who: printable(&head.about.who).into_owned(),
-        sums: format!("{}; {}", summary(profile, head), head.about.cost),
+        sums: format!(
+            "{}; {}",
+            summary(profile, head),
+            printable(&head.about.cost)
+        ),
         verdict: verdict(profile),
-        notes: head
-            .about
-            .missed
-            .iter()
-            .map(|note| printable(note).into_owned())
-            .collect(),
+        notes,
         samples: profile.samples,
         rows: shown,
-        left: (
-            rows.len().saturating_sub(ROWS),
-            rows.iter().skip(ROWS).map(|row| row.own).sum(),
-        ),
+        left,
         nodes,
-        functions: functions.named(&kinds),
+        functions,
     }
 }
 
@@ -112,18 +133,30 @@ impl<'a> Functions<'a> {
         })
     }
 
-    fn row(&mut self, row: &'a Row) -> Figures {
+    fn row(&mut self, row: &Row<'a>) -> Figures {
         let lines = row.lines.iter().map(|(line, own)| (*line, *own));
+        let line = row.line().unwrap_or(0);
         (
-            self.number(&row.function),
+            self.number(row.function),
             row.own,
             row.total,
+            line,
             lines.collect(),
         )
     }
 
-    fn named(&self, kinds: &BTreeMap<&Function, u8>) -> Vec<Named> {
-        let text = |text: &str| shortened(&printable(text), LONGEST).into_owned();
+    fn named(&self, kinds: &HashMap<&Function, u8>) -> Vec<Named> {
+        let mut room = ROOM;
+        let mut text = |text: &str| {
+            let text = shortened(&printable(text), LONGEST).into_owned();
+            match room.checked_sub(text.len()) {
+                Some(left) => {
+                    room = left;
+                    text
+                }
+                None => "…".to_owned(),
+            }
+        };
         let named = self.all.iter().map(|function| {
             let kind = kinds.get(function).copied().unwrap_or(2);
             let file = within(&function.file);
@@ -133,56 +166,46 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Returns the nodes with most samples, callers first. What a node calls and has no room here is counted as if it were innermost itself.
-fn nodes<'a>(root: &Node<'a>, functions: &mut Functions<'a>) -> Vec<Called> {
+/// Returns the nodes with most samples, callers first. What a node calls and has no room here is one node below it, and is said.
+fn nodes<'a>(
+    calls: &Calls<'a>,
+    left_out: &'a Function,
+    functions: &mut Functions<'a>,
+) -> (Vec<Called>, Option<String>) {
     let mut nodes: Vec<Called> = Vec::new();
-    // Of the root, and of each node.
-    let mut own = vec![root.count];
-    let mut waiting = Waiting::default();
-    waiting.add(0, root);
-    while nodes.len() < NODES
-        && let Some((caller, function, node)) = waiting.next()
-    {
-        own[caller] -= node.count;
-        own.push(node.count);
-        nodes.push((
-            caller,
-            functions.number(function),
-            node.line().unwrap_or(0),
-            0,
-        ));
-        waiting.add(nodes.len(), node);
-    }
-    for (node, own) in nodes.iter_mut().zip(&own[1..]) {
-        node.3 = *own;
-    }
-    nodes
-}
-
-/// A node that is still to be written: the number of its caller's, its function and what is known of it.
-type Next<'n, 'a> = (usize, &'a Function, &'n Node<'a>);
-
-/// Nodes that are still to be written, those with most samples first; of equal ones those that were added first, so that the same profile has
-/// the same page.
-#[derive(Default)]
-struct Waiting<'n, 'a> {
-    all: Vec<Next<'n, 'a>>,
-    order: BinaryHeap<(u64, Reverse<usize>)>,
-}
-
-impl<'n, 'a> Waiting<'n, 'a> {
-    /// Adds what a node calls.
-    fn add(&mut self, caller: usize, node: &'n Node<'a>) {
-        for (function, callee) in &node.callees {
-            self.order.push((callee.count, Reverse(self.all.len())));
-            self.all.push((caller, function, callee));
+    // By samples; of equal ones those that came first, so that the same profile has the same page.
+    let mut waiting = BinaryHeap::new();
+    let add = |waiting: &mut BinaryHeap<_>, at: usize, number: usize| {
+        for callee in &calls.nodes[at].callees {
+            waiting.push((calls.nodes[*callee].count, Reverse((number, *callee))));
         }
+    };
+    add(&mut waiting, 0, 0);
+    while nodes.len() < NODES
+        && let Some((_, Reverse((caller, at)))) = waiting.pop()
+    {
+        let node = &calls.nodes[at];
+        let function = functions.number(node.function.unwrap_or(left_out));
+        nodes.push((caller, function, node.line, node.own));
+        add(&mut waiting, at, nodes.len());
     }
-
-    fn next(&mut self) -> Option<Next<'n, 'a>> {
-        let (_, Reverse(at)) = self.order.pop()?;
-        self.all.get(at).copied()
+    let mut left: BTreeMap<usize, u64> = BTreeMap::new();
+    let missing = waiting.len() as u64;
+    for (count, Reverse((caller, _))) in waiting {
+        *left.entry(caller).or_default() += count;
     }
+    let samples: u64 = left.values().sum();
+    for (caller, count) in left {
+        nodes.push((caller, functions.number(left_out), 0, count));
+    }
+    let says = (missing != 0).then(|| {
+        format!(
+            "{} calls, in {} samples, have no room in the graph and the tree of this page, with what is below them: those with the fewest samples",
+            grouped(missing),
+            grouped(samples)
+        )
+    });
+    (nodes, says)
 }
 
 #[cfg(test)]

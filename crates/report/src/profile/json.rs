@@ -57,7 +57,7 @@ struct OfCaller<'a> {
 }
 
 impl<'a> OfCaller<'a> {
-    fn of((frame, samples): (&'a Frame, &u64)) -> Self {
+    fn of((frame, samples): (&&'a Frame, &u64)) -> Self {
         OfCaller {
             name: &frame.function.name,
             file: &frame.function.file,

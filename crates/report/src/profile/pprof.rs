@@ -11,7 +11,7 @@ use crate::pprof::{self, Place};
 /// Samples by stack, in Protocol Buffers.
 pub(super) static FORMAT: Format = Format {
     name: "pprof",
-    about: "For pprof, Pyroscope, Parca and others that read its format (to a file: -o)",
+    about: "For pprof and what reads its format (to a file: -o)",
     is_json: false,
     is_text: false,
     write,
@@ -19,7 +19,7 @@ pub(super) static FORMAT: Format = Format {
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     let mut file = pprof::Profile::new(&[("samples", "count")], "samples");
-    file.took(head.about.took);
+    file.took(head.about.began, head.about.took);
     file.comment(&summary(profile, head));
     for (frames, count) in profile.stacks() {
         file.add(frames.into_iter().rev().map(place), &[count], None);

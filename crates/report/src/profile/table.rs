@@ -40,7 +40,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
     writeln!(out, "\n{:>7} {:>7}  function", "own", "total")?;
     for row in rows.iter().take(head.rows) {
         let [own, total] = [row.own, row.total].map(|count| share(count, profile));
-        let name = called(&row.function, row.line());
+        let name = called(row.function, row.line());
         writeln!(out, "{own:>6.1}% {total:>6.1}%  {name}")?;
     }
     let left = rows.get(head.rows..).unwrap_or_default();

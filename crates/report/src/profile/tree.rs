@@ -8,9 +8,9 @@
 
 use std::io::{self, Write};
 
-use frames::profile::{Function, Profile};
+use frames::profile::Profile;
 
-use super::calls::Node;
+use super::calls::Calls;
 use super::format::{Format, Head};
 use super::words::{called, share, summary};
 
@@ -26,60 +26,32 @@ pub(super) static FORMAT: Format = Format {
 /// Ways with a smaller share are left out, and what they have together is said.
 const SMALLEST: f64 = 1.0;
 
-/// A line of the tree that is still to be written.
-struct Open<'n, 'a> {
-    function: &'a Function,
-    node: &'n Node<'a>,
-    depth: usize,
-}
-
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     writeln!(out, "{}\n", summary(profile, head))?;
-    let root = Node::of(profile);
+    let calls = Calls::of(profile);
     let mut left = 0;
-    let mut open = Vec::new();
-    add_callees(&root, 0, profile, &mut open, &mut left);
-    while let Some(Open {
-        function,
-        node,
-        depth,
-    }) = open.pop()
-    {
-        let name = called(function, node.line());
-        let (part, indent) = (share(node.count, profile), 2 * depth);
-        writeln!(out, "{part:>6.1}%  {:indent$}{name}", "")?;
-        add_callees(node, depth + 1, profile, &mut open, &mut left);
+    // What is still to be written, with how deep it is; the next one is the last.
+    let mut open = vec![(0, 0)];
+    while let Some((at, depth)) = open.pop() {
+        let node = &calls.nodes[at];
+        if let Some(function) = node.function {
+            let name = called(function, Some(node.line));
+            let (part, indent) = (share(node.count, profile), 2 * (depth - 1));
+            writeln!(out, "{part:>6.1}%  {:indent$}{name}", "")?;
+        }
+        for callee in node.callees.iter().rev() {
+            let count = calls.nodes[*callee].count;
+            match share(count, profile) < SMALLEST {
+                true => left += count,
+                false => open.push((*callee, depth + 1)),
+            }
+        }
     }
     if left != 0 {
         let part = share(left, profile);
         writeln!(out, "{part:>6.1}%  in calls of less than {SMALLEST} % each")?;
     }
     Ok(())
-}
-
-/// Adds what a node calls, so that the dearest comes first when it is taken from the end; what is too small is added to `left`.
-fn add_callees<'n, 'a>(
-    node: &'n Node<'a>,
-    depth: usize,
-    profile: &Profile,
-    open: &mut Vec<Open<'n, 'a>>,
-    left: &mut u64,
-) {
-    let mut callees: Vec<Open> = node
-        .callees
-        .iter()
-        .map(|(function, node)| Open {
-            function,
-            node,
-            depth,
-        })
-        .collect();
-    callees.sort_by_key(|callee| callee.node.count);
-    let is_small = |callee: &Open| share(callee.node.count, profile) < SMALLEST;
-    let small = callees.iter().filter(|callee| is_small(callee));
-    *left += small.map(|callee| callee.node.count).sum::<u64>();
-    callees.retain(|callee| !is_small(callee));
-    open.extend(callees);
 }
 
 #[cfg(test)]

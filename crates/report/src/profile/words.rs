@@ -51,7 +51,7 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
     };
     format!(
         "{}: {ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average{unsure}{cut}",
-        head.title
+        printable(head.title)
     )
 }
 
@@ -110,6 +110,7 @@ pub(super) mod tests {
             looks: "10 looks in 0.1 s".to_owned(),
             cost: "stood still for 1 ms in all".to_owned(),
             missed: Vec::new(),
+            began: 0,
             took: Duration::from_millis(100),
         };
         let head = Head {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use frames::profile::saved::About;
+use frames::profile::saved::{About, Missed};
 use frames::profile::{Frame, Function, Profile};
 use report::Format as _;
 use report::profile::{FORMATS, Head};
@@ -56,7 +56,13 @@ fn page(profile: &Profile) -> String {
         who: "process 4242 (ruby app.rb)".to_owned(),
         looks: "240,000 looks in 2,400.0 s".to_owned(),
         cost: "stood still for 1 ms in all".to_owned(),
-        missed: vec!["a look was missed".to_owned()],
+        missed: vec![Missed {
+            pid: None,
+            what: "looks".to_owned(),
+            count: None,
+            text: "a look was missed".to_owned(),
+        }],
+        began: 0,
         took: Duration::from_secs(2400),
     };
     let head = Head {
@@ -68,52 +74,68 @@ fn page(profile: &Profile) -> String {
     String::from_utf8(out).expect("UTF-8")
 }
 
-/// What a reader does, and what there is to see then, a line each.
+/// What each reader needs: it does something, and says what there is to see then, a line each.
 const READER: &str = r"
-(async () => {
-  const seen = [], rest = () => new Promise((done) => setTimeout(done, 100));
-  const key = (name) => document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
-  const where = () => document.querySelector('.where').textContent;
-  try {
-    await rest();
-    seen.push('verdict: ' + document.querySelector('.suspect').textContent, 'note: ' + document.querySelector('.note').textContent);
-    const search = document.querySelector('input[type=search]');
-    search.value = 'DEAR'; search.dispatchEvent(new Event('input'));
-    seen.push('search: ' + document.querySelector('[role=status]').textContent);
-    key('ArrowDown'); seen.push('down: ' + where());
-    key('ArrowDown'); seen.push('again: ' + where());
-    key('Enter'); key('Escape'); key('Escape'); seen.push('back: ' + where());
-    document.querySelector('input[type=checkbox]').click(); key('ArrowDown'); seen.push('turned: ' + where());
-    location.hash = '#functions'; await rest();
-    seen.push('rows: ' + document.querySelectorAll('tbody tr').length);
-    const filter = document.querySelector('input[type=search]');
-    filter.value = 'dear'; filter.dispatchEvent(new Event('input'));
-    seen.push('filtered: ' + document.querySelector('tbody').textContent);
-    document.querySelector('tbody a').click(); await rest();
-    seen.push('function: ' + document.querySelector('main').textContent);
-    location.hash = '#calls'; await rest();
-    seen.push('calls: ' + document.querySelector('summary').textContent);
-  } catch (error) { seen.push('error: ' + error); }
+const rest = () => new Promise((done) => setTimeout(done, 100));
+const key = (name) => document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
+const where = () => document.querySelector('.where').textContent;
+async function reads(does) {
+  const seen = [];
+  try { await rest(); await does(seen); } catch (error) { seen.push('error: ' + error); }
   document.body.replaceChildren(...seen.map((line) => { const p = document.createElement('p'); p.textContent = line; return p; }));
-})();
+}
 ";
 
-#[test]
-fn a_browser_shows_it() {
+const TURNS: &str = r"
+reads(async (seen) => {
+  for (const name of ['function/' + data.functions.findIndex((one) => one[0] === 'ping'), 'function/length', 'constructor']) {
+    location.hash = '#' + name; await rest(); seen.push(document.querySelector('main').textContent);
+  }
+});
+";
+
+const LARGE: &str = r"
+reads(async (seen) => {
+  seen.push('verdict: ' + document.querySelector('.suspect').textContent, 'note: ' + [...document.querySelectorAll('.note')].map((note) => note.textContent).join(' | '));
+  const search = document.querySelector('input[type=search]');
+  search.value = 'DEAR'; search.dispatchEvent(new Event('input'));
+  seen.push('search: ' + document.querySelector('[role=status]').textContent);
+  key('ArrowDown'); seen.push('down: ' + where());
+  key('ArrowDown'); seen.push('again: ' + where());
+  key('Enter'); key('Escape'); key('Escape'); seen.push('back: ' + where());
+  document.querySelector('input[type=checkbox]').click(); key('ArrowDown'); seen.push('turned: ' + where());
+  location.hash = '#functions'; await rest();
+  seen.push('rows: ' + document.querySelectorAll('tbody tr').length);
+  const filter = document.querySelector('input[type=search]');
+  filter.value = 'dear'; filter.dispatchEvent(new Event('input'));
+  seen.push('filtered: ' + document.querySelector('tbody').textContent);
+  document.querySelector('tbody a').click(); await rest();
+  seen.push('function: ' + document.querySelector('main').textContent);
+  location.hash = '#calls'; await rest();
+  seen.push('calls: ' + document.querySelector('summary').textContent);
+});
+";
+
+/// What a browser shows of a profile when a reader does this; `None` where there is no browser.
+fn seen(name: &str, profile: &Profile, reader: &str) -> Option<String> {
     let Some(browser) = ["/usr/bin/chromium"]
         .map(PathBuf::from)
         .into_iter()
         .find(|path| path.exists())
     else {
         eprintln!("SKIPPED the page of a profile in a browser: no chromium");
-        return;
+        return None;
     };
-    let folder = std::env::temp_dir().join(format!("lancet-profile-page-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("lancet-test-{name}-{}-0", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let page = page(&large());
+    let page = page(profile);
     assert!(page.len() < 10 << 20, "{} bytes", page.len());
     let mut read = page.replace("</body>", "");
-    write!(read, "<script>{READER}</script></body>").expect("memory");
+    write!(
+        read,
+        "<script>{READER}</script><script>{reader}</script></body>"
+    )
+    .expect("memory");
     let file = folder.join("page.html");
     std::fs::write(&file, read).expect("written");
     let output = Command::new(browser)
@@ -133,20 +155,44 @@ fn a_browser_shows_it() {
         .output()
         .expect("chromium");
     std::fs::remove_dir_all(&folder).expect("ours");
-    let seen = String::from_utf8_lossy(&output.stdout);
+    let seen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!seen.contains("error: "), "{seen}");
+    Some(seen)
+}
+
+#[test]
+fn a_browser_shows_it() {
+    let Some(seen) = seen("profile-page", &large(), LARGE) else {
+        return;
+    };
     for expected in [
         "verdict: 17 % of the time in which threads ran is at dear &lt;b&gt; (/srv/app/cart.rb:7), called by &lt;main&gt; (/srv/app/cart.rb:1)",
-        "note: a look was missed",
-        "search: 16.7 % of samples match",
+        "note: a look was missed | 100,102 calls, in 100,102 samples, have no room in the graph and the tree of this page",
+        "search: at least 16.7 % of samples match",
         "down: &lt;main&gt; /srv/app/cart.rb:1 — 240,000 of 240,000 samples, 100.0 %, itself 0.0 %, the program",
         "again: dear &lt;b&gt; /srv/app/cart.rb:7 — 40,000 of 240,000 samples, 16.7 %, itself 16.7 %, the program",
         "back: all samples — 240,000 of 240,000 samples",
-        "turned: dear &lt;b&gt; /srv/app/cart.rb:7 — 40,000 of 240,000 samples, 16.7 %, the program",
+        "turned: (calls that have no room in this page)",
         "rows: 2001",
         "filtered: 16.7 %16.7 %dear &lt;b&gt; (/srv/app/cart.rb:7)",
         "calls: 100.0 % &lt;main&gt; (/srv/app/cart.rb:1)",
     ] {
         assert!(seen.contains(expected), "{expected}\n{seen}");
     }
-    assert!(!seen.contains("error: "), "{seen}");
+}
+
+/// Functions that call one another in turn are counted once in a sample.
+#[test]
+fn of_calls_within_one_another_the_outermost_counts() {
+    let mut profile = Profile::default();
+    let names = ["<main>", "ping", "pong", "ping", "pong"];
+    for _ in 0..10 {
+        profile.add(names.map(|name| frame(name.to_owned(), 1)).to_vec());
+    }
+    let Some(seen) = seen("profile-turns", &profile, TURNS) else {
+        return;
+    };
+    let expected = "It is called bysamplescaller100.0 %&lt;main&gt; (/srv/app/cart.rb)It callssamplesfunction100.0 %pong (/srv/app/cart.rb)";
+    assert!(seen.contains(expected), "{seen}");
+    assert!(seen.contains("There is no such function"), "{seen}");
 }

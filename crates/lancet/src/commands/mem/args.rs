@@ -66,9 +66,9 @@ pub struct MemArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     budget: u32,
 
-    /// What makes a row
-    #[arg(long, value_name = "WHAT", default_value = "line", help_heading = ROWS)]
-    by: Grouping,
+    /// What makes a row [default: line]
+    #[arg(long, value_name = "WHAT", help_heading = ROWS)]
+    by: Option<Grouping>,
 
     /// One row for each line of a library too, which otherwise are added up by gem
     #[arg(short, long, help_heading = ROWS)]
@@ -236,7 +236,15 @@ impl MemArgs {
     pub fn flaw(&self) -> Option<String> {
         let format = self.format();
         let name = report::Format::name(format);
-        (!format.is_text && self.every.is_some()).then(|| {
+        if format.is_text {
+            return None;
+        }
+        if self.by.is_some() {
+            return Some(format!(
+                "the rows of --format {name} are call paths: leave --by away"
+            ));
+        }
+        self.every.map(|_| {
             format!("--format {name} is one profile, and --every makes many: leave --every away, or take --for")
         })
     }
@@ -264,11 +272,11 @@ impl MemArgs {
                 (Some(_), _) => By::Stack,
                 // Which has no rows but stacks.
                 _ if !self.format().is_text => By::Stack,
-                (None, Grouping::Line) => By::Line,
-                (None, Grouping::Method) => By::Method,
-                (None, Grouping::File) => By::File,
-                (None, Grouping::Gem) => By::Gem,
-                (None, Grouping::Type) => By::Type,
+                (None, None | Some(Grouping::Line)) => By::Line,
+                (None, Some(Grouping::Method)) => By::Method,
+                (None, Some(Grouping::File)) => By::File,
+                (None, Some(Grouping::Gem)) => By::Gem,
+                (None, Some(Grouping::Type)) => By::Type,
             },
             fold: if for_people && !self.all {
                 Fold::Libraries {

@@ -9,6 +9,7 @@ use report::profile::{FORMATS, Format, JSON, TABLE};
 
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
+use crate::ui::terminal::Stream;
 
 /// How long a process is looked at unless `--for` says otherwise.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -83,6 +84,14 @@ impl ProfileArgs {
     /// Returns how long to look; `None` for as long as the program runs.
     pub fn length(&self) -> Option<Duration> {
         self.look_for.or(self.program.is_empty().then_some(LENGTH))
+    }
+
+    /// Returns the stream for the profile: a program's standard output is its own.
+    pub fn stream(&self) -> Stream {
+        match self.program.is_empty() {
+            true => Stream::Stdout,
+            false => Stream::Stderr,
+        }
     }
 
     /// Returns how the profile is written.

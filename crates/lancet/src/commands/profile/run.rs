@@ -3,68 +3,88 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use frames::profile::Profile;
 use frames::profile::difference::Difference;
-use frames::profile::saved::{self, About};
+use frames::profile::saved::{self, About, Missed};
 use process::guest::command_line;
+use report::losses::{Loss, What};
 use report::profile::{Head, difference};
 
 use super::ProfileArgs;
+use crate::losses::Losses;
 use crate::sampling::{self, Request, Sampled};
 use crate::ui::file::WholeFile;
 use crate::ui::sink::{Sink, require_room};
-use crate::ui::terminal::Stream;
 
 /// More has no file of a profile: 32 MiB of names, and a million frames of stacks at five bytes, twice.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Runs `lancet profile` and returns the exit code.
 pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
-    // A program's standard output is its own.
-    let stream = if args.program.is_empty() {
-        Stream::Stdout
-    } else {
-        Stream::Stderr
-    };
     let format = args.format();
-    require_room(format.is_text, args.output.as_deref(), stream)?;
+    require_room(format.is_text, args.output.as_deref(), args.stream())?;
     if let Some([old, new]) = args.diff.as_deref() {
         return compare(&args, old, new);
     }
-    let mut sink = Sink::open(args.output.as_deref(), stream)?;
-    let save = args.save.as_deref().map(WholeFile::begin).transpose()?;
-    let (profile, about, sampled) = match &args.file {
-        Some(file) => {
-            let (profile, about) = saved(file)?;
-            (profile, about, None)
-        }
-        None => {
-            let (profile, about, sampled) = looks(&args)?;
-            (profile, about, Some(sampled))
-        }
+    if let Some(file) = &args.file {
+        return again(&args, file);
+    }
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
+    let save = args.save.as_deref();
+    let save = save.map(|path| Ok::<_, anyhow::Error>((path, WholeFile::begin(path)?)));
+    let save = save.transpose()?;
+    let (profile, about, sampled) = looks(&args)?;
+    let Some((path, mut save)) = save else {
+        show(&args, &mut sink, &profile, &about)?;
+        return sampled.finish(&mut sink, format.is_json);
     };
-    let is_shown = save.is_none();
-    if let Some(mut save) = save {
-        let written = saved::write(&profile, &about, &mut save.file);
-        let name = args.save.as_deref().unwrap_or(Path::new("")).display();
-        written
-            .and_then(|()| save.finish())
-            .with_context(|| format!("cannot write to {name}"))?;
-    } else {
-        let title = title(&profile, &about);
-        let head = Head {
-            about: &about,
-            title: &title,
-            rows: args.rows(),
-        };
-        format.write(&profile, &mut sink.out, &head)?;
+    let written = saved::write(&profile, &about, &mut save.file);
+    let written = written.and_then(|()| save.finish());
+    written.with_context(|| format!("cannot write to {}", path.display()))?;
+    sampled.finish(&mut sink, false)
+}
+
+/// Shows a profile that was saved, with what its looks had lost.
+fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
+    let (profile, about) = saved(file)?;
+    // Now, because it may be the same file.
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
+    show(args, &mut sink, &profile, &about)?;
+    end(&mut sink, args.format().is_json, &[&about])
+}
+
+fn show(
+    args: &ProfileArgs,
+    sink: &mut Sink,
+    profile: &Profile,
+    about: &About,
+) -> anyhow::Result<()> {
+    let title = title(profile, about);
+    let head = Head {
+        about,
+        title: &title,
+        rows: args.rows(),
+    };
+    Ok(args.format().write(profile, &mut sink.out, &head)?)
+}
+
+/// Says what was lost as these profiles were made, and returns the exit code.
+fn end(sink: &mut Sink, is_json: bool, made: &[&About]) -> anyhow::Result<u8> {
+    sink.out.flush()?;
+    let mut losses = Losses::default();
+    for missed in made.iter().flat_map(|about| &about.missed) {
+        let pid = missed.pid.and_then(|pid| i32::try_from(pid).ok());
+        let what = What::of(&missed.what).unwrap_or(What::Looks);
+        losses.say(Loss::new(pid, what, missed.count, missed.text.clone()));
     }
-    match sampled {
-        Some(sampled) => sampled.finish(&mut sink, format.is_json && is_shown),
-        None => sink.out.flush().map(|()| 0).map_err(Into::into),
+    if is_json {
+        losses.write(&mut sink.out)?;
+        sink.out.flush()?;
     }
+    Ok(losses.exit_code(0))
 }
 
 /// Looks until it is over.
@@ -85,11 +105,19 @@ fn looks(args: &ProfileArgs) -> anyhow::Result<(Profile, About, Sampled)> {
         profile.add_look(live, look);
     })?;
     profile.rounds = sampled.rounds;
+    let missed = sampled.missed().iter().map(|loss| Missed {
+        pid: loss.pid.and_then(|pid| u32::try_from(pid).ok()),
+        what: loss.what.word(),
+        count: loss.count,
+        text: loss.text.clone(),
+    });
+    let since = sampled.began.duration_since(SystemTime::UNIX_EPOCH);
     let about = About {
         who,
         looks: sampled.looks.clone(),
         cost: sampled.cost(),
-        missed: sampled.missed(),
+        missed: missed.collect(),
+        began: since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0)),
         took: sampled.took,
     };
     Ok((profile, about, sampled))
@@ -111,9 +139,10 @@ fn who(args: &ProfileArgs) -> String {
     format!("{}{children}", all.join(", "))
 }
 
-/// How many looks there were, and what that says of the error of a share.
+/// How many looks there were, and what that says of the error of a share. Threads that are seen in the same look are no independent samples.
 fn title(profile: &Profile, about: &About) -> String {
-    format!("{}{}", about.looks, sampling::error(profile.samples))
+    let independent = profile.samples.min(profile.rounds);
+    format!("{}{}", about.looks, sampling::error(independent))
 }
 
 /// Reads a profile that was saved.
@@ -130,8 +159,9 @@ fn saved(file: &Path) -> anyhow::Result<(Profile, About)> {
 
 /// Says of which functions the share has changed.
 fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let ((before, about_before), (after, about_after)) = (saved(old)?, saved(new)?);
+    // Now, because it may be one of these files.
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
     let titles = [title(&before, &about_before), title(&after, &about_after)];
     let head = |about, title| Head {
         about,
@@ -143,10 +173,10 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         &head(&about_after, titles[1].as_str()),
     ];
     let found = Difference::of(&before, &after);
-    match args.format().is_json {
+    let is_json = args.format().is_json;
+    match is_json {
         true => difference::write_json(&mut sink.out, &found, heads)?,
         false => difference::write_table(&mut sink.out, &found, heads)?,
     }
-    sink.out.flush()?;
-    Ok(0)
+    end(&mut sink, is_json, &[&about_before, &about_after])
 }

@@ -109,7 +109,7 @@ if (!data.memory.length) delete views.memory;
 const references = (list, left) => [table([{ name: 'by' }, { name: 'retained', number: true, share: true, show: size }, { name: 'object', show: (text, row) => link(row[3], text) }], list.map(([by, type, address, retained]) => [by, retained, type + ' ' + address, address])), left ? make('p', { class: 'dim' }, '… ' + grouped(left) + ' more') : null];
 
 function object(address) {
-  const one = data.objects[address];
+  const one = Object.hasOwn(data.objects, address) ? data.objects[address] : null;
   if (!one) return make('p', {}, 'There is no page for ' + address + '. lancet heap FILE --path ' + address + ' tells of it.');
   return [make('h2', { class: 'mono' }, one.t + ' ' + address), make('p', {}, size(one.b) + ' itself, retains ' + size(one.r) + ' (' + share(one.r) + ')' + (one.s ? ', made at ' + one.s : '')),
     one.c ? make('p', { class: 'mono' }, one.c) : null,

@@ -17,9 +17,12 @@ const place = (node) => {
   const file = data.functions[node.function][1];
   return file && node.line ? file + ':' + node.line : file;
 };
+// A node stands for calls that the page has no room for.
+const isLeftOut = (node) => node.function >= 0 && data.functions[node.function][0] === '(calls that have no room in this page)' && !data.functions[node.function][2];
+const leavesOut = nodes.some(isLeftOut);
 const said = (node) => place(node) ? name(node) + ' (' + place(node) + ')' : name(node);
 
-// The same samples by their innermost function, and above it who called it. A recursion is one below the other, as it was.
+// The same samples by their innermost function, and below it who called it. A recursion is one below the other, as it was.
 let turned;
 function inverted() {
   if (turned) return turned;
@@ -40,22 +43,31 @@ function inverted() {
     }
     at.own += node.own;
   }
+  const open = [turned];
+  while (open.length) { const node = open.pop(); node.down.sort((one, other) => other.total - one.total); for (const next of node.down) open.push(next); }
   return turned;
 }
 
-// A flame graph on a canvas: what is narrower than half a pixel is not drawn, so its time does not depend on how many stacks there are.
+// A flame graph on a canvas. What is narrower than half a pixel is not drawn, and what it calls is not looked at: of those that a function calls
+// the ones with more samples come first, so the others are narrower still.
 const HEIGHT = 20;
+// No browser draws a canvas of more pixels in one direction.
+const TALLEST = 16000;
 function flames() {
-  let root = nodes[0], from = root, wanted = '', chosen = null, placed = [], isTurned = false;
-  const canvas = make('canvas', { class: 'flames', tabindex: 0, role: 'img', 'aria-label': 'Flame graph. Arrow keys choose a function, Enter goes into it, Escape goes back.' });
-  const where = make('p', { class: 'where mono', 'aria-live': 'polite' }), found = make('span', { class: 'dim', role: 'status' });
-  const has = (node) => wanted && node.function >= 0 && (data.functions[node.function][0] + ' ' + data.functions[node.function][2]).toLowerCase().includes(wanted);
+  let root = nodes[0], from = root, wanted = '', found = 0, chosen = null, placed = [], isTurned = false;
+  const canvas = make('canvas', { class: 'flames', tabindex: 0, role: 'application', 'aria-label': 'Flame graph. Arrow keys choose a function, Enter goes into it, Escape goes out to who calls it.' });
+  const where = make('p', { class: 'where mono' }), spoken = make('span', { class: 'spoken', 'aria-live': 'polite' }), status = make('span', { class: 'dim', role: 'status' });
+  const hits = new Set();
+  const has = (node) => hits.has(node.function);
   // Samples with a function that is sought: of nested ones the outermost counts.
-  function matching(node) {
-    let sum = 0;
-    const open = [node];
-    while (open.length) { const one = open.pop(); if (has(one)) sum += one.total; else open.push(...one.down); }
-    return sum;
+  function search() {
+    hits.clear();
+    if (wanted) data.functions.forEach(([title, , file], number) => { if ((title + ' ' + file).toLowerCase().includes(wanted)) hits.add(number); });
+    found = 0;
+    const open = [root];
+    while (open.length) { const one = open.pop(); if (has(one)) found += one.total; else for (const next of one.down) open.push(next); }
+    status.textContent = wanted ? (leavesOut ? 'at least ' : '') + percent(found, data.samples) + ' of samples match' : '';
+    show();
   }
   function lay(width) {
     placed = [];
@@ -66,120 +78,142 @@ function flames() {
     while (open.length) {
       const { node, x, level } = open.pop();
       let at = x;
-      for (const next of [...node.down].sort((one, other) => other.total - one.total)) {
+      for (const next of node.down) {
         const w = width * next.total / from.total;
-        if (w < 0.5) continue;
+        if (w < 0.5) break;
         placed.push({ node: next, x: at, w, level: level + 1 });
         open.push({ node: next, x: at, level: level + 1 });
         at += w;
       }
     }
   }
+  // Lays all out anew; `draw` shows it with what is chosen.
   function show() {
-    const width = Math.max(200, canvas.parentElement ? canvas.parentElement.clientWidth : 800), scale = devicePixelRatio || 1;
+    const width = Math.max(200, canvas.parentElement ? canvas.parentElement.clientWidth : 800);
     lay(width);
-    const height = HEIGHT * (1 + placed.reduce((most, one) => Math.max(most, one.level), 0));
+    const height = Math.min(TALLEST, HEIGHT * (1 + placed.reduce((most, one) => Math.max(most, one.level), 0)));
+    const scale = Math.min(devicePixelRatio || 1, TALLEST / height);
     canvas.style.height = height + 'px';
     canvas.width = width * scale;
     canvas.height = height * scale;
+    canvas.getContext('2d').setTransform(scale, 0, 0, scale, 0, 0);
+    draw();
+  }
+  function draw() {
     const style = getComputedStyle(document.documentElement), color = (of) => style.getPropertyValue(of).trim();
-    const fills = ['--own', '--library', '--native'].map(color), text = color('--ink'), hit = color('--hit'), back = color('--back'), raised = color('--raised'), strong = color('--text');
-    const draw = canvas.getContext('2d');
-    draw.setTransform(scale, 0, 0, scale, 0, 0);
-    draw.font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
-    draw.textBaseline = 'middle';
-    const letter = draw.measureText('m').width;
+    const fills = ['--own', '--library', '--native'].map(color), text = color('--ink'), hit = color('--hit'), raised = color('--raised'), strong = color('--text');
+    const context = canvas.getContext('2d');
+    context.globalAlpha = 1;
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
+    context.textBaseline = 'middle';
+    const letter = context.measureText('m').width;
     for (const { node, x, w, level, passed } of placed) {
       const isHit = has(node);
-      draw.globalAlpha = passed ? 0.55 : wanted && !isHit ? 0.45 : 1;
-      draw.fillStyle = node.function < 0 ? raised : isHit ? hit : fills[data.functions[node.function][3]];
-      draw.fillRect(x, level * HEIGHT, Math.max(0.5, w - (w > 3 ? 1 : 0)), HEIGHT - 1);
-      if (node === chosen) { draw.globalAlpha = 1; draw.strokeStyle = strong; draw.lineWidth = 2; draw.strokeRect(x + 1, level * HEIGHT + 1, Math.max(1, w - 3), HEIGHT - 3); }
+      context.globalAlpha = passed ? 0.55 : wanted && !isHit ? 0.45 : 1;
+      context.fillStyle = node.function < 0 ? raised : isHit ? hit : fills[data.functions[node.function][3]];
+      context.fillRect(x, level * HEIGHT, Math.max(0.5, w - (w > 3 ? 1 : 0)), HEIGHT - 1);
+      if (node === chosen) { context.globalAlpha = 1; context.strokeStyle = strong; context.lineWidth = 2; context.strokeRect(x + 1, level * HEIGHT + 1, Math.max(1, w - 3), HEIGHT - 3); }
       const room = Math.floor((w - 8) / letter);
       if (room < 3) continue;
-      draw.globalAlpha = passed ? 0.7 : 1;
-      draw.fillStyle = node.function < 0 ? strong : text;
+      context.globalAlpha = passed ? 0.7 : 1;
+      context.fillStyle = node.function < 0 ? strong : text;
       const whole = said(node), label = whole.length <= room ? whole : name(node).length <= room ? name(node) : name(node).slice(0, room - 1) + '…';
-      draw.fillText(label, x + 4, level * HEIGHT + HEIGHT / 2, w - 6);
+      context.fillText(label, x + 4, level * HEIGHT + HEIGHT / 2, w - 6);
     }
-    draw.globalAlpha = 1;
     const of = chosen || from;
     where.replaceChildren(...(of.function < 0 ? [said(of)] : [make('a', { href: '#function/' + of.function }, name(of)), ' ', data.functions[of.function][2] ? data.functions[of.function][2] + (of.line ? ':' + of.line : '') : '']),
       make('span', { class: 'dim' }, ' — ' + grouped(of.total) + ' of ' + grouped(data.samples) + ' samples, ' + percent(of.total, data.samples) + (isTurned ? '' : ', itself ' + percent(of.own, data.samples)) + (of.function < 0 ? '' : ', ' + kinds[data.functions[of.function][3]])));
-    found.textContent = wanted ? percent(matching(root), data.samples) + ' of samples match' : '';
   }
   const at = (event) => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, level = Math.floor((event.clientY - box.top) / HEIGHT);
     return placed.find((one) => one.level === level && x >= one.x && x < one.x + one.w);
   };
   const go = (node) => { from = node; chosen = node; show(); };
-  const turn = (event) => { isTurned = event.target.checked; root = isTurned ? inverted() : nodes[0]; from = root; chosen = null; show(); };
+  const turn = (event) => { isTurned = event.target.checked; root = isTurned ? inverted() : nodes[0]; from = root; chosen = null; search(); };
   canvas.addEventListener('click', (event) => { const one = at(event); if (one) go(one.node); });
-  canvas.addEventListener('mousemove', (event) => { const one = at(event), node = one ? one.node : null; canvas.style.cursor = one ? 'pointer' : 'default'; if (node !== chosen) { chosen = node; show(); } });
-  canvas.addEventListener('mouseleave', () => { chosen = null; show(); });
+  canvas.addEventListener('mousemove', (event) => { const one = at(event), node = one ? one.node : null; canvas.style.cursor = one ? 'pointer' : 'default'; if (node !== chosen) { chosen = node; draw(); } });
+  canvas.addEventListener('mouseleave', () => { chosen = null; draw(); });
   canvas.addEventListener('keydown', (event) => {
-    const node = chosen || from, drawn = (one) => placed.some((two) => two.node === one), first = (list) => [...list].sort((one, other) => other.total - one.total).filter(drawn);
-    const beside = (step) => { const list = node.up ? first(node.up.down) : [node]; return list[list.indexOf(node) + step]; };
-    const next = { ArrowDown: () => first(node.down)[0], ArrowUp: () => node.up, ArrowRight: () => beside(1), ArrowLeft: () => beside(-1) }[event.key];
-    if (next) { event.preventDefault(); chosen = next() || node; show(); }
-    if (event.key === 'Enter') go(node);
-    if (event.key === 'Escape' || event.key === 'Backspace') { event.preventDefault(); go(from.up || root); }
+    const node = chosen || from, drawn = (one) => placed.some((two) => two.node === one);
+    const beside = (step) => { const list = node.up ? node.up.down.filter(drawn) : [node]; return list[list.indexOf(node) + step]; };
+    const next = { ArrowDown: () => node.down.find(drawn), ArrowUp: () => node.up, ArrowRight: () => beside(1), ArrowLeft: () => beside(-1) }[event.key];
+    if (next) { event.preventDefault(); chosen = next() || node; draw(); }
+    else if (event.key === 'Enter') go(node);
+    else if (event.key === 'Escape' || event.key === 'Backspace') { event.preventDefault(); go(from.up || root); }
+    else return;
+    spoken.textContent = where.textContent;
+    const one = placed.find((two) => two.node === (chosen || from)), top = canvas.getBoundingClientRect().top + (one ? one.level : 0) * HEIGHT;
+    if (top < 0 || top > innerHeight - 4 * HEIGHT) scrollBy(0, top - innerHeight / 2);
   });
-  const search = make('input', { type: 'search', 'data-does': 'Search', 'aria-label': 'Search functions and files', oninput: (event) => { wanted = event.target.value.toLowerCase(); show(); } });
-  new ResizeObserver(show).observe(document.documentElement);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', show);
-  requestAnimationFrame(show);
-  return make('div', {}, make('div', { class: 'tools' }, search, found, make('label', {}, make('input', { type: 'checkbox', onchange: turn }), ' innermost first'),
+  const field = make('input', { type: 'search', 'data-does': 'Search', 'aria-label': 'Search functions and files', oninput: (event) => { wanted = event.target.value.toLowerCase(); search(); } });
+  new ResizeObserver(() => { if (canvas.isConnected) show(); }).observe(document.documentElement);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+  const whole = make('div', {}, make('div', { class: 'tools' }, field, status, make('label', {}, make('input', { type: 'checkbox', onchange: turn }), ' innermost first'),
     make('span', { class: 'legend' }, kinds.map((kind, number) => make('span', { class: 'kind' + number }, kind)))),
-    make('div', { class: 'scroll' }, canvas), where, make('p', { class: 'dim' }, 'Width is the share of samples, below a function is what it calls. Click goes into a function, Escape goes back.'));
+    make('div', { class: 'scroll' }, canvas), where, spoken, make('p', { class: 'dim' }, 'Width is the share of samples, below a function is what it calls. A click goes into a function, Escape goes out to who calls it.'));
+  whole.shown = show;
+  return whole;
+}
+// It is made once, so that one finds it as one left it.
+let graph;
+function flameGraph() {
+  graph = graph || flames();
+  requestAnimationFrame(graph.shown);
+  return graph;
 }
 
 const link = (number, text) => make('a', { href: '#function/' + number }, text);
 const head = [{ name: 'own', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'total', number: true, show: (count) => percent(count, data.samples) }];
 const called = (number, line) => { const [title, file] = data.functions[number]; return file ? title + ' (' + file + (line ? ':' + line : '') + ')' : title; };
-const most = (lines) => lines.reduce((one, other) => other[1] > one[1] ? other : one, [0, 0])[0];
+// So many rows a list has at most; what is left out is said.
+const MOST = 500;
+const cut = (rows) => [rows.slice(0, MOST), rows.length > MOST ? '… ' + grouped(rows.length - MOST) + ' more, with fewer samples' : null];
 
 function branch(node) {
   const text = [make('span', { class: 'share mono' }, percent(node.total, data.samples) + ' '), link(node.function, said(node)), node.own ? make('span', { class: 'dim' }, ' itself ' + percent(node.own, data.samples)) : ''];
   if (!node.down.length) return make('div', { class: 'leaf' }, text);
-  const below = () => [...node.down].sort((one, other) => other.total - one.total).map(branch);
+  const below = () => { const [shown, rest] = cut(node.down); return [...shown.map(branch), ...(rest ? [make('div', { class: 'leaf dim' }, rest)] : [])]; };
   const details = make('details', { ontoggle: () => { if (details.open && details.children.length === 1) details.append(...below()); } }, make('summary', {}, text));
-  // A way that has no forks is open at once.
+  // What has most of the samples is open at once.
   if (node.total > data.samples / 2) details.open = true;
   return details;
 }
 
-// Who calls a function and what it calls: of a recursion its outermost call counts.
+// Who calls a function and what it calls. Of calls within one another, of the function and of one of these pairs, the outermost counts.
 function sides(number) {
   const callers = new Map(), callees = new Map();
   const add = (to, key, count) => to.set(key, (to.get(key) || 0) + count);
-  for (const node of nodes.slice(1)) {
-    if (node.function !== number) continue;
-    let up = node.up;
-    while (up && up.function !== number) up = up.up;
-    if (!up) add(callers, node.up.function, node.total);
-    for (const next of node.down) if (next.function !== number) add(callees, next.function, next.total);
+  const above = (node, is) => { for (let up = node.up; up; up = up.up) if (is(up)) return true; return false; };
+  for (const node of nodes) {
+    if (node.function !== number || !node.up) continue;
+    if (!above(node, (up) => up.function === number)) add(callers, node.up.function, node.total);
+    for (const next of node.down) {
+      const isPair = (one) => one.function === next.function && one.up && one.up.function === number;
+      if (next.function !== number && !above(next, isPair)) add(callees, next.function, next.total);
+    }
   }
-  const rows = (map) => [...map].map(([other, count]) => [count, other < 0 ? 'nobody: it is the outermost' : called(other), other]).sort((one, other) => other[0] - one[0]);
+  const rows = (map) => [...map].map(([other, count]) => [count, other < 0 ? 'nobody that is known: it is the outermost' : called(other), other]).sort((one, other) => other[0] - one[0]);
   return [rows(callers), rows(callees)];
 }
 
 const views = {
-  flames: ['Flame graph', () => [data.notes.map((note) => make('p', { class: 'note' }, note)), make('div', { class: 'suspect' }, make('p', {}, data.verdict)), data.samples ? flames() : null]],
+  flames: ['Flame graph', () => [data.notes.map((note) => make('p', { class: 'note' }, note)), make('div', { class: 'suspect' }, make('p', {}, data.verdict)), data.samples ? flameGraph() : null]],
   functions: ['Functions', () => table([...head, { name: 'function', show: (text, row) => link(row[3], text) }],
-    data.rows.map(([number, own, total, lines]) => [own, total, called(number, most(lines)), number]),
+    data.rows.map(([number, own, total, line]) => [own, total, called(number, line), number]),
     data.left[0] ? '… ' + grouped(data.left[0]) + ' more functions: own ' + percent(data.left[1], data.samples) : null)],
-  calls: ['Calls', () => [make('p', { class: 'dim' }, 'Who calls whom, from the outermost function inwards, with the share of all samples.'), [...nodes[0].down].sort((one, other) => other.total - one.total).map(branch)]],
+  calls: ['Calls', () => [make('p', { class: 'dim' }, 'Who calls whom, from the outermost function inwards, with the share of all samples.'), (([shown, rest]) => [...shown.map(branch), rest ? make('div', { class: 'leaf dim' }, rest) : null])(cut(nodes[0].down))]],
 };
 const pages = {
   function: (number) => {
-    const one = data.functions[number];
+    const one = /^\d+$/.test(number || '') ? data.functions[number] : null;
     if (!one) return make('p', {}, 'There is no such function in this profile.');
     const row = data.rows.find((row) => row[0] === Number(number)), [callers, callees] = sides(Number(number));
     const columns = (title) => [{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: title, show: (text, row) => row[2] < 0 ? text : link(row[2], text) }];
     return [make('h2', { class: 'mono' }, one[0]), make('p', { class: 'mono dim' }, [one[2], kinds[one[3]]].filter((text) => text).join(' — ')),
-      row ? make('p', {}, 'Itself ' + percent(row[1], data.samples) + ', with what it calls ' + percent(row[2], data.samples) + ' of the samples.') : null,
-      row && row[3].length ? [make('h2', {}, 'Lines at which it ran itself'), table([{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'line' }], row[3].map(([line, own]) => [own, one[1] + ':' + line]).sort((one, other) => other[0] - one[0]))] : null,
-      make('h2', {}, 'It is called by'), table(columns('caller'), callers), make('h2', {}, 'It calls'), callees.length ? table(columns('function'), callees) : make('p', {}, 'Nothing that was seen.')];
+      make('p', {}, row ? 'Itself ' + percent(row[1], data.samples) + ', with what it calls ' + percent(row[2], data.samples) + ' of the samples.' : 'Its figures have no room in this page: other functions have more samples.'),
+      leavesOut ? make('p', { class: 'note' }, 'The page has no room for all calls: what follows is of those with most samples.') : null,
+      row && row[4].length ? [make('h2', {}, 'Lines at which it ran itself'), table([{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'line' }], row[4].map(([line, own]) => [own, one[1] + ':' + line]).sort((one, other) => other[0] - one[0]))] : null,
+      make('h2', {}, 'It is called by'), table(columns('caller'), ...cut(callers)), make('h2', {}, 'It calls'), callees.length ? table(columns('function'), ...cut(callees)) : make('p', {}, 'Nothing that was seen.')];
   },
 };
