@@ -349,8 +349,10 @@ impl Live {
     ) -> process::Result<Snapshot> {
         loop {
             match self.stop_and_copy_once(coroutines, kept) {
-                // If more threads want to run than there are processors, a thread may get none for long.
-                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
+                // If more threads want to run than there are processors, a thread may get none for long. Its first thread gives way to another
+                // one that begins a program.
+                Err(process::Error::WouldNotStop { .. } | process::Error::Stirred(_))
+                    if Instant::now() < deadline => {}
                 taken => return taken,
             }
         }
