@@ -2,7 +2,7 @@
 //!
 //! The kernel hands the processor from a thread that stops to the one that waits for it there, without the delay that a sleep of a chosen
 //! length has: on a virtual machine one of 50 µs takes 230 to 400. waitid(2) has no timeout, so a timer interrupts it again and again. It bounds
-//! PTRACE_SEIZE likewise ([`super::seize`]).
+//! PTRACE_SEIZE likewise ([`super::seize()`]).
 
 use super::request::unheard_of;
 use crate::priority::is_first;

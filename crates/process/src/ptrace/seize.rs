@@ -19,7 +19,7 @@ use std::time::Instant;
 ///
 /// # Errors
 /// Those of ptrace(2), and of an exec of its process that is under way: EBUSY where that waits for a thread of ours which stands at
-/// `PTRACE_EVENT_EXIT`, and so for the code that takes this event; ETIMEDOUT where it takes longer than [`PATIENCE`] for
+/// `PTRACE_EVENT_EXIT`, and so for the code that takes this event; ETIMEDOUT where it takes longer than 50 ms for
 /// other reasons: threads may stand still meanwhile. A thread whose own exec was waited for is traced under the id of its process.
 pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
     let waits = Bounded::begin();
