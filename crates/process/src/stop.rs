@@ -20,6 +20,8 @@ mod waiting;
 
 pub(crate) use crate::ptrace::PATIENCE;
 pub use crate::threads::thread_ids;
+#[cfg(test)]
+pub(crate) use late::is_late;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 pub use waiting::handed_on;
@@ -55,6 +57,8 @@ pub struct Stop {
     before: Before,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
+    /// For how long its seizes wait for execs yet, all together.
+    execs: Duration,
     /// Where all threads stand still, the thread of ours that holds them.
     first_in_line: Option<FirstInLine>,
     /// While this lives, lancet itself is not stopped (`job_control`). It is dropped last, so that the threads go on first.
@@ -143,6 +147,7 @@ impl Stop {
             waiting: HashMap::new(),
             since: Instant::now(),
             before: Before::default(),
+            execs: PATIENCE,
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })
@@ -198,6 +203,7 @@ impl Stop {
             waiting: waiting(pid, left)?,
             since: Instant::now(),
             before: Before::default(),
+            execs: PATIENCE,
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })

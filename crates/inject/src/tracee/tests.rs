@@ -4,6 +4,7 @@ use super::{Happening, Tracee};
 use crate::lifecycle::{Became, Seized};
 use process::error::Error;
 use process::guest::Status;
+use process::ptrace;
 use process::stop::{Stop, Ties};
 use std::ffi::OsString;
 use std::process::Command;
@@ -61,6 +62,12 @@ fn a_stop_does_not_wait_for_an_exec_that_waits_for_us() {
             tracee.poll().expect("polled");
             tracee.go_on(false).expect("goes on");
         }
+        let stop = Stop::all(pid, Ties::Kept);
+        assert!(matches!(stop, Err(Error::AtEvent { .. })), "{stop:?}");
+        // The same where a stop has met that event before, and put it back.
+        let (_, event) = ptrace::poll(pid).expect("told");
+        assert_eq!(event, ptrace::Event::Special(libc::PTRACE_EVENT_EXIT));
+        ptrace::put_back(pid, libc::PTRACE_EVENT_EXIT);
         let stop = Stop::all(pid, Ties::Kept);
         assert!(matches!(stop, Err(Error::AtEvent { .. })), "{stop:?}");
         assert_eq!(tracee.poll().expect("polled"), Some(Happening::Ending));

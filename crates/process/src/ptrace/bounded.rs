@@ -6,7 +6,7 @@
 
 use super::request::unheard_of;
 use crate::priority::is_first;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -22,8 +22,9 @@ const EAGER_AND_FIRST: Duration = Duration::from_micros(20);
 const LOOK: Duration = Duration::from_micros(50);
 
 thread_local! {
-    /// The timer of this thread, made when it is first wanted; none if the kernel gives none.
-    static TIMER: Option<Timer> = Timer::make();
+    /// The timer of this thread, made when it is first wanted, and kept. Where the kernel gives none it is asked again: all processes of a user
+    /// share that limit, so that a guest can reach it for a while.
+    static TIMER: OnceCell<Timer> = const { OnceCell::new() };
     /// Whether the timer runs.
     static RUNS: Cell<bool> = const { Cell::new(false) };
     /// How many [`Bounded`] this thread has.
@@ -54,7 +55,12 @@ impl Bounded {
     /// Has the timer run. Returns false if there is none.
     pub fn runs(&self) -> bool {
         TIMER.with(|timer| {
-            let Some(timer) = timer else {
+            if timer.get().is_none()
+                && let Some(made) = Timer::make()
+            {
+                let _ = timer.set(made);
+            }
+            let Some(timer) = timer.get() else {
                 return false;
             };
             if !RUNS.replace(true) {
@@ -70,7 +76,11 @@ impl Drop for Bounded {
         let left = WAITS.get() - 1;
         WAITS.set(left);
         if left == 0 && RUNS.replace(false) {
-            TIMER.with(|timer| timer.iter().for_each(|timer| timer.set(Duration::ZERO)));
+            TIMER.with(|timer| {
+                if let Some(timer) = timer.get() {
+                    timer.set(Duration::ZERO);
+                }
+            });
         }
     }
 }

@@ -19,7 +19,7 @@ impl Stop {
             return Ok(false);
         }
         if !kept && !was_straggler(self.pid, tid) {
-            match ptrace::seize(tid, OPTIONS) {
+            match ptrace::seize_within(tid, OPTIONS, &mut self.execs) {
                 Ok(()) => {}
                 // It has ended since the list was read, or is the zombie leader of living threads.
                 Err(Errno::ESRCH) => return Ok(false),
@@ -59,7 +59,7 @@ impl Stop {
     /// Finds out why a thread may not be seized: another process traces it, or we may not. Another lancet's stop may end
     /// before its tracer is read, and its next stop may begin before the thread is seized after all. Returns whether this thread of
     /// ours traces it already and goes on with that: only who has seized a thread may stop it.
-    fn seize_refused(&self, tid: i32) -> Result<bool> {
+    fn seize_refused(&mut self, tid: i32) -> Result<bool> {
         for _ in 0..UNTRACED {
             let tracer = tracer_of(tid);
             if tracer != 0 && Some(tracer) == own_thread() {
@@ -69,9 +69,9 @@ impl Stop {
             if tracer != 0 {
                 return Err(crate::guest::traced(self.pid, tracer));
             }
-            match ptrace::seize(tid, OPTIONS) {
+            match ptrace::seize_within(tid, OPTIONS, &mut self.execs) {
                 Ok(()) => return Ok(false),
-                Err(errno @ (Errno::EBUSY | Errno::ETIMEDOUT)) => {
+                Err(errno @ (Errno::EBUSY | Errno::ETIMEDOUT | Errno::EAGAIN)) => {
                     return Err(self.not_seized(tid, errno));
                 }
                 Err(_) => std::thread::sleep(BETWEEN),

@@ -65,7 +65,7 @@ impl Thread {
         }
         if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
             // It stops when its wait in the kernel is over, before it runs any of its program's code.
-            return is_late(self.tid);
+            return is_late(pid, self.tid);
         }
         match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
             Waited::Stopped(_) => {
@@ -76,7 +76,7 @@ impl Thread {
             Waited::Unknown if !self.kept => hear_end(pid, self.tid),
             Waited::Gone | Waited::Unknown | Waited::At(_) => {}
             Waited::Late if self.kept => {}
-            Waited::Late => is_late(self.tid),
+            Waited::Late => is_late(pid, self.tid),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Execs that wait for threads of ours.
 
-use super::seize;
-use crate::ptrace::{Event, end_of};
-use crate::stop::{Stop, Ties, let_go, thread_is_gone, thread_state};
+use super::{seize, seize_within};
+use crate::ptrace::{Event, end_of, poll};
+use crate::stop::{Stop, Ties, is_late, let_go, poll_stragglers, thread_is_gone, thread_state};
 use nix::errno::Errno;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -145,9 +145,83 @@ fn an_exec_that_waits_for_the_end_of_a_thread_of_ours_goes_on_while_its_own_thre
         // For a moment the id is that of the thread that was the first one, which has ended.
         Err(Errno::ESRCH | Errno::EPERM) => {}
         // It was found by the id that it had before.
-        Ok(()) => assert_eq!(let_go(guest.pid()), Ok(())),
+        Ok(()) => assert_eq!(let_go(guest.pid(), guest.execs), Ok(())),
         other => panic!("{other:?}"),
     });
+}
+
+/// Brings a thread that this thread of ours has seized to where it has the id of its process from its exec.
+fn with_another_id(work: impl FnOnce(&Guest)) {
+    let mut guest = Guest::start();
+    seize(guest.execs, 0).expect("seized");
+    guest.tell("exec");
+    until("the other program", || {
+        // Without PTRACE_O_TRACEEXEC it is sent SIGTRAP if it was not seized; signals that come are delivered.
+        let _ = poll(guest.pid());
+        guest.has_begun_the_other_program()
+    });
+    assert!(thread_is_gone(guest.pid(), guest.execs));
+    let tracer = crate::guest::Status::read(guest.pid()).map(|status| status.tracer);
+    assert_ne!(
+        tracer.expect("it lives"),
+        0,
+        "it is traced under its new id"
+    );
+    work(&guest);
+    let status = crate::guest::Status::read(guest.pid()).expect("it lives");
+    assert_eq!(status.tracer, 0, "it is let go");
+    assert_ne!(status.state, 't', "it goes on");
+}
+
+#[test]
+fn a_thread_that_has_another_id_from_its_exec_is_let_go_by_the_one_that_it_had() {
+    with_another_id(|guest| assert_eq!(let_go(guest.pid(), guest.execs), Ok(())));
+}
+
+#[test]
+fn a_straggler_that_has_another_id_when_it_is_noted_is_let_go() {
+    with_another_id(|guest| {
+        is_late(guest.pid(), guest.execs);
+        poll_stragglers();
+    });
+}
+
+/// Another thread of ours traces the one whose end the exec waits for, so that this one cannot hear of it.
+#[test]
+fn an_exec_is_waited_for_no_longer_than_it_is_said() {
+    let mut guest = Guest::start();
+    let (begin, begun) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let ends = guest.ends;
+    let other = thread::spawn(move || {
+        seize(ends, 0).expect("seized");
+        begin.send(()).expect("somebody waits");
+        // It ends when the sender is dropped, and the kernel then takes the trace off.
+        let _ = left.recv();
+    });
+    begun.recv().expect("it seizes");
+    guest.tell("end");
+    until("its end", || {
+        thread_state(guest.pid(), guest.ends) == Some('Z')
+    });
+    guest.tell("exec");
+    until("the exec", || thread_is_gone(guest.pid(), guest.idles));
+    let mut time = Duration::from_millis(30);
+    assert_eq!(
+        seize_within(guest.execs, 0, &mut time),
+        Err(Errno::ETIMEDOUT)
+    );
+    assert_eq!(time, Duration::ZERO);
+    // What was waited for before is taken from what comes later.
+    let began = Instant::now();
+    assert_eq!(
+        seize_within(guest.execs, 0, &mut time),
+        Err(Errno::ETIMEDOUT)
+    );
+    assert!(began.elapsed() < LONGEST);
+    drop(leave);
+    other.join().expect("no panic");
+    until("the other program", || guest.has_begun_the_other_program());
 }
 
 /// Whoever has seized a thread lets it go, whatever id its exec gives it.
