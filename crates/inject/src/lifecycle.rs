@@ -76,7 +76,7 @@ pub fn leave_past_events<T>(
             Some(Happening::Ended(_)) => return left,
             Some(Happening::Fork(child) | Happening::Vfork(child)) => {
                 // An error means that the child is gone.
-                let _ = process::stop::let_go(child);
+                let _ = process::stop::let_go(child, child);
             }
             _ => {}
         }

@@ -394,7 +394,7 @@ impl<'a> RemoteThread<'a> {
             ) => {
                 // Code of the VM that a call has led to (a finalizer) has made a child. No other code waits for that child.
                 if let Ok(child) = ptrace::event_message(self.tid) {
-                    let _ = stop::let_go(child as i32);
+                    let _ = stop::let_go(child as i32, child as i32);
                 }
                 Ok(0)
             }

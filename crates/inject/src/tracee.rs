@@ -343,11 +343,11 @@ impl Tracee {
     pub fn let_go(&mut self) -> Result<()> {
         let signal = match self.at {
             None if self.stands => 0,
-            None => return self.check(process::stop::let_go(self.pid)),
+            None => return self.check(process::stop::let_go(self.pid, self.pid)),
             Some(Happening::Ended(_)) => return Ok(()),
             Some(Happening::Signal(signal)) => signal,
             Some(Happening::Fork(child) | Happening::Vfork(child)) => {
-                self.check(process::stop::let_go(child))?;
+                self.check(process::stop::let_go(child, child))?;
                 0
             }
             Some(_) => 0,

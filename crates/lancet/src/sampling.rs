@@ -9,7 +9,7 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use frames::live::open::{Live, Look, Wanted};
+use frames::live::open::{ALONE, Live, Look, Wanted};
 use inject::lifecycle::{INTERRUPTED, await_end};
 use process::processors::{self, Apart};
 use process::snapshot::Activity;
@@ -21,9 +21,6 @@ use crate::looks::{some_missed, unread};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
-
-/// Unless `--every` says how often to look, the process is left alone for so many times as long as the look stopped it.
-const BETWEEN: u32 = 9;
 
 /// The time between two looks unless the user says otherwise.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -100,7 +97,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         due = match request.every {
             Some(_) => sampling.next_due(due, now, interval),
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
-            None => now + (jitter(interval).saturating_sub(now - due)).max(stopped * BETWEEN),
+            None => now + (jitter(interval).saturating_sub(now - due)).max(stopped * ALONE),
         };
         if let Some(apart) = &apart {
             apart.from(&std::mem::take(&mut sampling.processors));

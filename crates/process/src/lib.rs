@@ -44,6 +44,7 @@
 //! | `fault` | Panics on demand, for tests |
 
 pub mod asleep;
+pub mod auxiliary;
 pub mod clock;
 pub mod control_group;
 mod denial;

@@ -22,21 +22,16 @@ mod unwound;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use object::elf;
 
+use crate::auxiliary;
 use crate::elf::{Bytes, Error, Headers, build_id_in};
-use crate::guest::Status;
 use crate::maps::{Device, Mapping, Maps, PAGE};
-use crate::proc_file;
 pub use files::{GuestFiles, Origin, open_regular};
-
-/// `AT_PHDR`: where the kernel put the program header of the program it started (`linux/auxvec.h`).
-const AT_PHDR: u64 = 3;
 
 /// One loaded ELF object.
 #[derive(Debug, Clone)]
@@ -146,7 +141,7 @@ pub fn modules(
     let mut search = Search {
         files,
         maps,
-        program_header: auxiliary(files.pid(), memory, AT_PHDR)?,
+        program_header: auxiliary::value(files.pid(), memory, auxiliary::PROGRAM_HEADER)?,
         known: HashSet::new(),
         covered: HashSet::new(),
         found: Vec::new(),
@@ -285,57 +280,6 @@ fn mapped(maps: &Maps, headers: &Headers, bias: u64, most: usize) -> Vec<Mapping
     mappings.sort_by_key(|mapping| (mapping.start, Reverse(mapping.end)));
     mappings.dedup_by(|second, first| second.start < first.end);
     mappings
-}
-
-/// Reads one value of `/proc/PID/auxv`, which is pairs of 64-bit words that end with type 0 (`AT_NULL`).
-///
-/// The file belongs to the user of the process alone. Who may trace it without being that user, and without the right to open other users'
-/// files, reads the same pairs where the kernel has put them on the stack of the program: behind the pointers to its arguments and to its
-/// variables, each list ending with a null pointer (`create_elf_tables`, fs/binfmt_elf.c).
-fn auxiliary(pid: i32, memory: &dyn vm::Memory, kind: u64) -> Result<Option<u64>, Error> {
-    let path = proc_file::path(pid, "auxv");
-    let bytes = match proc_file::bytes(&path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return on_stack(pid, memory, kind).ok_or(Error::File {
-                path,
-                source: error,
-            });
-        }
-        read => read.map_err(|source| Error::File { path, source })?,
-    };
-    let words: Vec<u64> = bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&word| u64::from_le_bytes(word))
-        .collect();
-    Ok(words
-        .chunks_exact(2)
-        .find(|pair| pair[0] == kind)
-        .map(|pair| pair[1]))
-}
-
-/// Finds the same on the stack; `None` if there is no such list. The outer `None` is that of [`auxiliary`].
-fn on_stack(pid: i32, memory: &dyn vm::Memory, kind: u64) -> Option<Option<u64>> {
-    /// Limit of the words that are read: arguments and variables fill at most 6 MiB (`bprm_stack_limits`, fs/exec.c).
-    const MOST: u64 = 1 << 20;
-    let stack = Status::read(pid).ok()?.stack;
-    let count = memory.u64(stack).ok().filter(|_| stack != 0)?;
-    let mut at = stack + (count.min(MOST) + 2) * 8;
-    let end = at + MOST * 8;
-    let next = |at: &mut u64| {
-        let word = memory.u64(*at).ok().filter(|_| *at < end)?;
-        *at += 8;
-        Some(word)
-    };
-    while next(&mut at)? != 0 {}
-    loop {
-        match (next(&mut at)?, next(&mut at)?) {
-            (0, _) => return Some(None),
-            (one, value) if one == kind => return Some(Some(value)),
-            _ => {}
-        }
-    }
 }
 
 fn page_floor(address: u64) -> u64 {

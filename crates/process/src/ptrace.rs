@@ -6,6 +6,7 @@
 mod bounded;
 mod registers;
 mod request;
+mod seize;
 mod system_call;
 
 pub use bounded::{Bounded, EACH, Looks};
@@ -14,6 +15,8 @@ pub use registers::{Registers, registers, registers_kept};
 pub use request::event_message;
 pub(crate) use request::poke;
 use request::{request, unheard_of};
+pub use seize::seize;
+pub(crate) use seize::{hear_ends, seize_within};
 pub use system_call::{AtSystemCall, Side, system_call};
 
 use nix::errno::Errno;
@@ -27,11 +30,6 @@ const STOPS: Duration = Duration::from_secs(10);
 const NT_X86_XSTATE: usize = 0x202;
 /// More bytes than the state of any processor has (AMX: 11 KB).
 const XSTATE_ROOM: usize = 16 * 1024;
-
-/// Makes us the tracer of thread `tid` without stopping it.
-pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
-    request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
-}
 
 /// Whether two processes use one memory, as a process and its child do between vfork(2) and exec; true if the kernel does not tell
 /// (kcmp(2), Linux 3.5 with CONFIG_KCMP).
@@ -379,6 +377,9 @@ pub fn is_unheard(tid: i32) -> bool {
     unheard_of(libc::P_PID, tid as libc::id_t, libc::WNOHANG).is_some()
 }
 
+/// How long a thread that does not stop is waited for while others stand still. After that the stop is given up and all threads go on.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
 /// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of the kernel (state D)
 /// may take longer; then the caller gives up and reports it.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -427,6 +428,15 @@ pub fn end_of(tid: i32) -> Option<Event> {
     })
 }
 
+/// Forgets how a thread has ended whose id another one has now.
+fn forget_end(tid: i32) {
+    ENDS.with_borrow_mut(|ends| {
+        if let Some(at) = ends.iter().position(|(other, _)| *other == tid) {
+            ends.remove(at);
+        }
+    });
+}
+
 /// `PTRACE_O_TRACESYSGOOD` marks system call stops with this bit.
 const SYSCALL_MARK: i32 = 0x80;
 
@@ -451,6 +461,11 @@ fn decode(status: i32) -> Event {
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
         Errno::ESRCH => crate::guest::missing_thread(pid),
+        // No request of ptrace(2) fails with that: it is of [`seize()`].
+        Errno::EAGAIN => crate::Error::system(
+            format!("the timer that bounds {what} of process {pid} (RLIMIT_SIGPENDING)"),
+            io::Error::from_raw_os_error(errno as i32),
+        ),
         errno => crate::Error::system(
             format!("{what} of process {pid}"),
             io::Error::from_raw_os_error(errno as i32),

@@ -14,33 +14,31 @@
 mod before;
 mod late;
 mod state;
+mod taking;
 mod thread;
+mod waiting;
 
+pub(crate) use crate::ptrace::PATIENCE;
 pub use crate::threads::thread_ids;
+#[cfg(test)]
+pub(crate) use late::is_late;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
+pub use waiting::handed_on;
 
 use crate::asleep::Activity;
-use crate::error::{Error, Result, Tried};
+use crate::error::{Error, Result};
 use crate::guest::missing_thread;
-use crate::interrupted::{self, Waiting};
+use crate::interrupted::Waiting;
 use crate::job_control::UnderWay;
 use crate::priority::FirstInLine;
-use crate::proc_file::{own_thread, shown_by};
+use crate::proc_file::shown_by;
 use crate::ptrace::{self, Bounded};
-use crate::status_file::StatusFile;
 use before::Before;
-use late::{Waited, wait_until_interrupted, was_straggler};
-use nix::errno::Errno;
-use state::{thread_count, thread_is_dead, wait_channel};
-use std::cell::RefCell;
+use state::thread_count;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use thread::Thread;
-
-/// The budget of a stop: how long a thread that does not stop is waited for while the others stand still. After that the stop
-/// is given up and all threads go on.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How often a thread is tried that cannot be seized although no process traces it, and the time between two tries.
 const UNTRACED: u32 = 20;
@@ -59,6 +57,8 @@ pub struct Stop {
     before: Before,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
+    /// For how long its seizes wait for execs yet, all together.
+    execs: Duration,
     /// Where all threads stand still, the thread of ours that holds them.
     first_in_line: Option<FirstInLine>,
     /// While this lives, lancet itself is not stopped (`job_control`). It is dropped last, so that the threads go on first.
@@ -147,6 +147,7 @@ impl Stop {
             waiting: HashMap::new(),
             since: Instant::now(),
             before: Before::default(),
+            execs: PATIENCE,
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })
@@ -202,6 +203,7 @@ impl Stop {
             waiting: waiting(pid, left)?,
             since: Instant::now(),
             before: Before::default(),
+            execs: PATIENCE,
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })
@@ -245,10 +247,13 @@ impl Stop {
     /// Seizes all threads but those that are seized and those in `left`; `kept`: the main thread is traced by us. Returns whether there
     /// was one.
     fn seize_others(&mut self, left: &HashSet<i32>, kept: bool) -> Result<bool> {
-        let known: HashSet<i32> = self.threads().collect();
+        let mut known: HashSet<i32> = self.threads().collect();
+        // One timer bounds the waits for all of them.
+        let _waits = Bounded::begin();
         let mut found = false;
         for tid in thread_ids(self.pid)? {
-            if !left.contains(&tid) && !known.contains(&tid) {
+            // The list names an id twice if an exec gives it to another thread meanwhile.
+            if !left.contains(&tid) && known.insert(tid) {
                 found |= self.take(tid, kept && tid == self.pid)?;
             }
         }
@@ -271,107 +276,6 @@ impl Stop {
         let taken = self.threads.last_mut();
         taken.map_or(Ok(()), |thread| thread.interrupt(pid))?;
         Ok(true)
-    }
-
-    /// Seizes a thread, which goes on. Returns false if it has ended. One that this thread of ours traces already (it was seized for its
-    /// exec) is kept: it goes on being traced afterwards.
-    fn take(&mut self, tid: i32, mut kept: bool) -> Result<bool> {
-        if kept && shown_by(self.pid) != self.pid {
-            // It is the zombie leader of living threads, which seizing refuses.
-            return Ok(false);
-        }
-        if !kept && !was_straggler(tid) {
-            match ptrace::seize(tid, OPTIONS) {
-                Ok(()) => {}
-                // It has ended since the list was read, or is the zombie leader of living threads.
-                Err(Errno::ESRCH) => return Ok(false),
-                Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
-                Err(Errno::EPERM) => kept = self.seize_refused(tid)?,
-                Err(errno) => {
-                    let what = format!("seizing thread {tid}");
-                    return Err(ptrace::explain(self.pid, &what, errno));
-                }
-            }
-        }
-        if self.threads.is_empty() {
-            // It has run until now, because seizing does not stop a thread.
-            self.since = Instant::now();
-        }
-        self.threads.push(Thread {
-            tid,
-            stopped: false,
-            grouped: false,
-            kept,
-            stays: false,
-            interrupted: false,
-        });
-        Ok(true)
-    }
-
-    /// Finds out why a thread may not be seized: another process traces it, or we may not. Another lancet's stop may end
-    /// before its tracer is read, and its next stop may begin before the thread is seized after all. Returns whether it is this thread of
-    /// ours that traces it: only who has seized a thread may stop it.
-    fn seize_refused(&self, tid: i32) -> Result<bool> {
-        for _ in 0..UNTRACED {
-            let tracer = tracer_of(tid);
-            if tracer != 0 && Some(tracer) == own_thread() {
-                return Ok(true);
-            }
-            if tracer != 0 {
-                return Err(crate::guest::traced(self.pid, tracer));
-            }
-            if ptrace::seize(tid, OPTIONS).is_ok() {
-                return Ok(false);
-            }
-            std::thread::sleep(BETWEEN);
-        }
-        Err(crate::guest::why_not_allowed(self.pid, Tried::Seize))
-    }
-
-    /// Waits until every thread stands still. Threads that end meanwhile are dropped from the list.
-    fn wait_for_all(&mut self, deadline: Instant) -> Result<()> {
-        // One timer bounds the waits for all of them.
-        let _waits = Bounded::begin();
-        // The thread that was interrupted last comes first: when it stands, most of the others do, so that hardly any is waited for.
-        for at in (0..self.threads.len()).rev() {
-            let tid = self.threads[at].tid;
-            if self.threads[at].stopped || !self.threads[at].interrupted {
-                continue;
-            }
-            let mut handed_on = Vec::new();
-            let waited = wait_until_interrupted(tid, deadline, &mut handed_on);
-            if self.threads[at].kept {
-                let handed_on = handed_on.into_iter().map(|signal| (tid, signal));
-                HANDED_ON.with_borrow_mut(|all| all.extend(handed_on));
-            }
-            match waited {
-                Waited::Stopped(signal) => {
-                    self.threads[at].stopped = true;
-                    self.threads[at].grouped = signal != libc::SIGTRAP;
-                    match self.waiting.get_mut(&tid) {
-                        Some(slept) => slept.confirm(),
-                        None => interrupted::repeat_call(self.pid, tid),
-                    }
-                }
-                Waited::Gone => {}
-                Waited::At(event) => {
-                    // It stands at an event, which its tracer must handle.
-                    ptrace::put_back(tid, event);
-                    self.threads.remove(at);
-                    return Err(Error::AtEvent { tid });
-                }
-                Waited::Late => {
-                    return Err(Error::WouldNotStop {
-                        pid: self.pid,
-                        tid,
-                        place: wait_channel(self.pid, tid),
-                    });
-                }
-            }
-        }
-        self.threads
-            .retain(|thread| thread.stopped || !thread.interrupted);
-        Ok(())
     }
 
     /// Returns the ids of the threads that stand still.
@@ -430,8 +334,17 @@ impl Stop {
         self.shorten_waits();
         // Threads that stand still come first, because they wait for us.
         self.threads.sort_by_key(|thread| !thread.stopped);
+        let standing = self.threads.iter().take_while(|thread| thread.stopped);
+        let running = self.threads.split_off(standing.count());
         for thread in self.threads.drain(..) {
-            thread.let_go();
+            thread.let_go(self.pid);
+        }
+        if !running.is_empty() {
+            // An exec of one of them may wait until we have heard of the ends of others. What stands at its end is told to its tracer.
+            let _ = ptrace::hear_ends(self.pid);
+        }
+        for thread in running {
+            thread.let_go(self.pid);
         }
     }
 }
@@ -442,19 +355,6 @@ impl Drop for Stop {
     }
 }
 
-thread_local! {
-    /// Signals that came for a thread of a program we started while it was being stopped. They are not reported elsewhere.
-    static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Returns the signals that thread `tid` got on its way to a stop since the last call.
-pub fn handed_on(tid: i32) -> Vec<i32> {
-    HANDED_ON.with_borrow_mut(|all| {
-        let own = all.extract_if(.., |(of, _)| *of == tid);
-        own.map(|(_, signal)| signal).collect()
-    })
-}
-
 /// Returns the threads of a process that sleep with a timeout in a call that a stop would interrupt, except those in `left`.
 fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
     let threads = thread_ids(pid)?;
@@ -462,10 +362,4 @@ fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
     Ok(stopped
         .filter_map(|tid| Some((tid, Waiting::of(pid, tid)?)))
         .collect())
-}
-
-/// Returns the process that traces a thread; 0 = none.
-fn tracer_of(tid: i32) -> i32 {
-    let status = StatusFile::of_first_thread(tid).unwrap_or_default();
-    status.number("TracerPid").unwrap_or(0)
 }

@@ -31,6 +31,9 @@ use crate::Result;
 /// How long a process is tried again if not all of its threads stop.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Between two stops the process is left alone for so many times as long as the one before lasted, unless the user says how often to look.
+pub const ALONE: u32 = 9;
+
 /// A running process, opened to be looked at.
 pub struct Live {
     pid: i32,
@@ -63,7 +66,7 @@ pub struct Look {
     pub unread: Vec<String>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
-    /// How long the process stood still.
+    /// How long the process stood still, at most: the time of tries that failed is in it.
     pub stopped: Duration,
     /// How many bytes were copied.
     pub copied: u64,
@@ -347,11 +350,25 @@ impl Live {
         kept: &[Asleep],
         deadline: Instant,
     ) -> process::Result<Snapshot> {
+        let mut stood = Duration::ZERO;
         loop {
+            let began = Instant::now();
             match self.stop_and_copy_once(coroutines, kept) {
-                // If more threads want to run than there are processors, a thread may get none for long.
-                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
-                taken => return taken,
+                // If more threads want to run than there are processors, a thread may get none for long. Its first thread gives way to another
+                // one that begins a program.
+                Err(process::Error::WouldNotStop { .. } | process::Error::Stirred(_))
+                    if Instant::now() < deadline =>
+                {
+                    // How much of it threads stood is not known: all of it at most.
+                    let took = began.elapsed();
+                    stood += took;
+                    std::thread::sleep(took * ALONE);
+                }
+                Ok(mut taken) => {
+                    taken.stopped += stood;
+                    return Ok(taken);
+                }
+                Err(error) => return Err(error),
             }
         }
     }

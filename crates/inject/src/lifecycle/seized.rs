@@ -70,11 +70,7 @@ impl Seized {
     /// Lets the thread go, because its exec has failed.
     pub fn let_go(self) {
         // An error means that the thread is gone.
-        let _ = stop::let_go(self.tid);
-        // It may be in the next program already, which is reported under the process's own id.
-        if stop::thread_is_gone(self.pid, self.tid) {
-            let _ = stop::let_go(self.pid);
-        }
+        let _ = stop::let_go(self.pid, self.tid);
     }
 }
 

@@ -4,20 +4,23 @@ use super::{Happening, Tracee};
 use crate::lifecycle::{Became, Seized};
 use process::error::Error;
 use process::guest::Status;
+use process::ptrace;
 use process::stop::{Stop, Ties};
 use std::ffi::OsString;
 use std::process::Command;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Returns when the kernel has something to tell of a traced thread, and leaves it to be told.
-fn until_told(tid: i32) {
+/// Returns when the kernel has something to tell of a traced thread, and leaves it to be told: its `si_status`.
+fn until_told(tid: i32) -> i32 {
     // SAFETY: the structure is integers, for which zero is valid, and lives through the call.
-    let told = unsafe {
+    unsafe {
         let mut told: libc::siginfo_t = std::mem::zeroed();
         let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
-        libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what)
-    };
-    assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+        let done = libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what);
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        told.si_status()
+    }
 }
 
 fn launched(script: &str, follow: bool) -> Tracee {
@@ -38,6 +41,55 @@ fn an_event_that_a_stop_meets_is_told_to_the_tracer() {
     assert_eq!(tracee.wait().expect("waited"), Happening::Ending);
     tracee.go_on(false).expect("goes on");
     assert_eq!(tracee.wait().expect("waited"), Happening::Ended(3));
+}
+
+/// An exec of another thread ends the first one, which stands at its end until we set it going; until then the exec waits, and who would
+/// seize a thread waits for the exec.
+#[test]
+fn a_stop_does_not_wait_for_an_exec_that_waits_for_us() {
+    let execs = "import os, threading\n\
+                 of = lambda: os.execvp('sleep', ['sleep', '600'])\n\
+                 one = threading.Thread(target=of); one.start(); one.join()";
+    let (tell, told) = mpsc::channel();
+    let (name, named) = mpsc::channel();
+    let works = std::thread::spawn(move || {
+        let command = ["python3", "-c", execs].map(OsString::from);
+        let mut tracee = Tracee::launch(&command, false, None, None).expect("started");
+        let pid = tracee.pid();
+        name.send(pid).expect("somebody waits");
+        // A `python3` that is a script runs another program first.
+        while until_told(pid) != libc::PTRACE_EVENT_EXIT << 8 | libc::SIGTRAP {
+            tracee.poll().expect("polled");
+            tracee.go_on(false).expect("goes on");
+        }
+        let stop = Stop::all(pid, Ties::Kept);
+        assert!(matches!(stop, Err(Error::AtEvent { .. })), "{stop:?}");
+        // The same where a stop has met that event before, and put it back.
+        let (_, event) = ptrace::poll(pid).expect("told");
+        assert_eq!(event, ptrace::Event::Special(libc::PTRACE_EVENT_EXIT));
+        ptrace::put_back(pid, libc::PTRACE_EVENT_EXIT);
+        let stop = Stop::all(pid, Ties::Kept);
+        assert!(matches!(stop, Err(Error::AtEvent { .. })), "{stop:?}");
+        assert_eq!(tracee.poll().expect("polled"), Some(Happening::Ending));
+        tracee.go_on(false).expect("goes on");
+        while process::proc_file::name(pid).as_deref() != Some("sleep") {
+            std::thread::yield_now();
+        }
+        tell.send(()).expect("somebody waits");
+    });
+    let pid = named.recv().expect("it starts");
+    let done = told.recv_timeout(Duration::from_secs(40));
+    // SAFETY: kill(2) and waitpid(2) touch no memory of ours: the status pointer is null. It is a child of ours that nobody has waited for.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+    assert_ne!(
+        done,
+        Err(mpsc::RecvTimeoutError::Timeout),
+        "it waits for ever"
+    );
+    works.join().expect("no panic");
 }
 
 /// A thread that says that it will run another program is seized, and may never do it: the rest goes on meanwhile.

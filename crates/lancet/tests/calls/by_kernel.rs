@@ -95,6 +95,30 @@ fn figures_are_those_of_a_tracer() {
     }
 }
 
+/// What is said of the arguments of calls is in no table, so it changes neither who counts nor what is counted.
+#[test]
+fn options_of_lines_change_nothing_of_a_table() {
+    if !may("tables by BPF") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-lines");
+    let table = |more: &[&str]| {
+        let chosen = ["-c", "-U", "calls,name", "-e", "trace=openat,read,write"];
+        let (table, output) = told(&[&chosen, more].concat(), PROGRAMS, &folder);
+        assert!(
+            output.stderr.contains(BY_KERNEL),
+            "{more:?}: {}",
+            output.stderr
+        );
+        counts(&table)
+    };
+    let plain = table(&[]);
+    assert!(plain["openat"] >= 40, "{plain:?}");
+    for more in [&["-y"][..], &["-yy"], &["-s", "99999"], &["-e", "read=all"]] {
+        assert_eq!(table(more), plain, "{more:?}");
+    }
+}
+
 /// Programs that make calls as fast as they can are counted to the last one.
 #[test]
 fn no_call_is_lost_however_fast_they_are() {

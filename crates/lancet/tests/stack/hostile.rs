@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::output::{folder, stack, text};
-use crate::support::Guest;
+use crate::support::{Guest, LIMIT, fixtures, lancet, run};
 
 /// Either an answer, or one line that says why not.
 fn is_answered(output: &std::process::Output) {
@@ -60,6 +60,60 @@ fn a_guest_that_execs_without_end() {
     }
     // It was not harmed: sh says with 1 that there was nothing left to do.
     assert_eq!(guest.wait().expect("it ends").code(), Some(1));
+}
+
+/// Its threads begin and end, and one of them, the first one or another, begins the program again every few milliseconds: an exec waits for each
+/// thread that lancet has seized, and lancet for the exec.
+#[test]
+fn a_guest_whose_threads_exec_without_end() {
+    let program = folder("replaced").join("replaced");
+    let source = fixtures().join("c/replaced.c");
+    let built = Command::new("gcc")
+        .args(["-O1", "-pthread", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(built.expect("gcc").success());
+    for words in [&["3000"][..], &["3000", "first"], &["300"]] {
+        let guest = Guest::start("replaced", Command::new(&program).args(words));
+        let pid = guest.pid.to_string();
+        let looked = run(lancet().args(["stack", "--for", "1s", "-p", &pid]), LIMIT);
+        assert!(matches!(looked.status.code(), Some(0 | 4)), "{looked:?}");
+        assert!(!looked.stderr.contains("try again"), "{looked:?}");
+        let traced = ["syscalls", "-c", "--by", "ptrace", "--for", "300ms", "-p"];
+        let began = std::time::Instant::now();
+        let traced = run(lancet().args(traced).arg(&pid), LIMIT);
+        assert!(matches!(traced.status.code(), Some(0 | 4)), "{traced:?}");
+        // A thread that is waited for in vain takes 2 s more.
+        let took = began.elapsed();
+        assert!(took < std::time::Duration::from_secs(2), "{took:?}");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+        assert!(status.contains("TracerPid:\t0\n"), "{status}");
+        // It goes on: its processor time grows.
+        let time = || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+            let (_, fields) = stat.rsplit_once(')').expect("its name");
+            let fields = fields.split_whitespace().skip(11).take(2);
+            let ticks = fields.map(|field| field.parse::<u64>().expect("ticks"));
+            ticks.sum::<u64>()
+        };
+        let before = time();
+        wait_for("running", || time() > before);
+    }
+}
+
+/// All processes of a user share the limit of timers, so that a guest can use it up. Without one a stop may wait for the guest for ever.
+#[test]
+fn without_a_timer_a_stop_is_refused_and_says_why() {
+    let guest = Guest::start("no timer", Command::new("ruby").args(["-e", "loop {}"]));
+    let mut limited = Command::new("prlimit");
+    limited.arg("--sigpending=0").arg(lancet().get_program());
+    let refused = run(limited.args(["stack", "-p", &guest.pid.to_string()]), LIMIT);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("RLIMIT_SIGPENDING"), "{refused:?}");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    let pid = guest.pid.to_string();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    assert!(status.contains("TracerPid:\t0\n"), "{status}");
 }
 
 /// Whether all threads of a process are stopped by a signal.

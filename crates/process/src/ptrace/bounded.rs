@@ -1,11 +1,12 @@
 //! Waits for a tracee in waitid(2) that end in time.
 //!
 //! The kernel hands the processor from a thread that stops to the one that waits for it there, without the delay that a sleep of a chosen
-//! length has: on a virtual machine one of 50 µs takes 230 to 400. waitid(2) has no timeout, so a timer interrupts it again and again.
+//! length has: on a virtual machine one of 50 µs takes 230 to 400. waitid(2) has no timeout, so a timer interrupts it again and again. It bounds
+//! PTRACE_SEIZE likewise ([`super::seize()`]).
 
 use super::request::unheard_of;
 use crate::priority::is_first;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -21,8 +22,9 @@ const EAGER_AND_FIRST: Duration = Duration::from_micros(20);
 const LOOK: Duration = Duration::from_micros(50);
 
 thread_local! {
-    /// The timer of this thread, made when it is first wanted; none if the kernel gives none.
-    static TIMER: Option<Timer> = Timer::make();
+    /// The timer of this thread, made when it is first wanted, and kept. Where the kernel gives none it is asked again: all processes of a user
+    /// share that limit, so that a guest can reach it for a while.
+    static TIMER: OnceCell<Timer> = const { OnceCell::new() };
     /// Whether the timer runs.
     static RUNS: Cell<bool> = const { Cell::new(false) };
     /// How many [`Bounded`] this thread has.
@@ -53,7 +55,12 @@ impl Bounded {
     /// Has the timer run. Returns false if there is none.
     pub fn runs(&self) -> bool {
         TIMER.with(|timer| {
-            let Some(timer) = timer else {
+            if timer.get().is_none()
+                && let Some(made) = Timer::make()
+            {
+                let _ = timer.set(made);
+            }
+            let Some(timer) = timer.get() else {
                 return false;
             };
             if !RUNS.replace(true) {
@@ -69,7 +76,11 @@ impl Drop for Bounded {
         let left = WAITS.get() - 1;
         WAITS.set(left);
         if left == 0 && RUNS.replace(false) {
-            TIMER.with(|timer| timer.iter().for_each(|timer| timer.set(Duration::ZERO)));
+            TIMER.with(|timer| {
+                if let Some(timer) = timer.get() {
+                    timer.set(Duration::ZERO);
+                }
+            });
         }
     }
 }
@@ -124,20 +135,49 @@ fn has_one_processor() -> bool {
     }
 }
 
+/// The instruction `syscall`.
+const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+
+/// Has PTRACE_SEIZE fail with EINTR if the signal has interrupted it, or has come just before it. To be called by a signal's handler.
+///
+/// # Safety
+/// `context` is the third argument of a handler with `SA_SIGINFO`.
+unsafe fn take_back(context: *mut libc::c_void) {
+    // SAFETY: it is the kernel's `ucontext_t` of this signal, and nothing else has it while the handler runs.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let [number, first, next] = [libc::REG_RAX, libc::REG_RDI, libc::REG_RIP].map(|at| at as usize);
+    let is_seize = registers[number] == libc::SYS_ptrace
+        && registers[first] == libc::greg_t::from(libc::PTRACE_SEIZE);
+    // SAFETY: the thread goes on at that address, so there is code of this program, which may be read.
+    if is_seize && unsafe { (registers[next] as *const [u8; 2]).read_unaligned() } == SYSTEM_CALL {
+        registers[next] += SYSTEM_CALL.len() as libc::greg_t;
+        registers[number] = -libc::greg_t::from(libc::EINTR);
+    }
+}
+
 /// A timer that interrupts system calls of one thread, and is deleted with it.
 struct Timer(libc::timer_t);
 
 impl Timer {
     fn make() -> Option<Self> {
-        extern "C" fn interrupts(_: libc::c_int) {}
-        let handler: extern "C" fn(libc::c_int) = interrupts;
+        type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        extern "C" fn interrupts(
+            _: libc::c_int,
+            _: *mut libc::siginfo_t,
+            context: *mut libc::c_void,
+        ) {
+            // SAFETY: it is the third argument of a handler with SA_SIGINFO.
+            unsafe { take_back(context) }
+        }
+        let handler: Handler = interrupts;
         // One that nobody sends, so that each that others send, as `timeout -s ALRM` does, has the effect that it had.
         let signal = libc::SIGRTMAX();
-        // SAFETY: all structures are zeroed, for which zero is valid, and live through the calls. The handler does nothing, so it is
-        // async-signal-safe.
+        // SAFETY: all structures are zeroed, for which zero is valid, and live through the calls. The handler looks at registers and
+        // calls nothing, so it is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO;
             let mut alone = std::mem::zeroed();
             libc::sigemptyset(&raw mut alone);
             libc::sigaddset(&raw mut alone, signal);

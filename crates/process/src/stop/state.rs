@@ -3,6 +3,7 @@
 //! A thread is gone only where the kernel says that there is none. A file that cannot be read says nothing of the thread.
 
 use crate::proc_file;
+use crate::status_file::StatusFile;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -59,4 +60,10 @@ pub(super) fn wait_channel(pid: i32, tid: i32) -> String {
 pub(super) fn thread_count(pid: i32) -> Option<usize> {
     let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
     usize::try_from(links.checked_sub(2)?).ok()
+}
+
+/// Returns the process that traces a thread; 0 = none.
+pub(super) fn tracer_of(tid: i32) -> i32 {
+    let status = StatusFile::of_first_thread(tid).unwrap_or_default();
+    status.number("TracerPid").unwrap_or(0)
 }

@@ -36,9 +36,9 @@ impl Thread {
         }
     }
 
-    /// Sets the thread going, or adds it to the stragglers: a thread that does not stand still cannot be let go, and one that
+    /// Sets the thread of process `pid` going, or adds it to the stragglers: a thread that does not stand still cannot be let go, and one that
     /// stops later must not stand for ever.
-    pub(super) fn let_go(self) {
+    pub(super) fn let_go(self, pid: i32) {
         if self.stays {
             return;
         }
@@ -60,12 +60,12 @@ impl Thread {
             // Its end must be heard: until then an exec of another thread waits for it, and a parent for the process.
             return match self.kept {
                 true => (),
-                false => hear_end(self.tid),
+                false => hear_end(pid, self.tid),
             };
         }
         if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
             // It stops when its wait in the kernel is over, before it runs any of its program's code.
-            return is_late(self.tid);
+            return is_late(pid, self.tid);
         }
         match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
             Waited::Stopped(_) => {
@@ -73,9 +73,10 @@ impl Thread {
                 let _ = freed(&self);
             }
             Waited::At(event) if self.kept => ptrace::put_back(self.tid, event),
-            Waited::Gone | Waited::At(_) => {}
+            Waited::Unknown if !self.kept => hear_end(pid, self.tid),
+            Waited::Gone | Waited::Unknown | Waited::At(_) => {}
             Waited::Late if self.kept => {}
-            Waited::Late => is_late(self.tid),
+            Waited::Late => is_late(pid, self.tid),
         }
     }
 }

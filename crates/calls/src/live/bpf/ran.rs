@@ -5,6 +5,7 @@
 //! sees it before it runs.
 
 use crate::live::traced::{Begun, Told, copy_of};
+use process::auxiliary;
 use process::memory::GuestMemory;
 use process::proc_file;
 use prototypes::Captures;
@@ -12,8 +13,6 @@ use prototypes::capture::Guest;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// `AT_EXECFN`: where the path is that was to be run (include/uapi/linux/auxvec.h).
-const PATH: u64 = 31;
 /// The longest path (`PATH_MAX`, include/uapi/linux/limits.h).
 const LONGEST_PATH: usize = 4096;
 /// Where we have texts begin of which nobody knows where they were: no program has memory there.
@@ -58,20 +57,7 @@ pub fn captures(pid: i32, begun: &Begun, told: &Told, memory: &GuestMemory) -> O
 
 /// The path that was to be run, with its end.
 fn path(pid: i32, memory: &GuestMemory) -> Option<Vec<u8>> {
-    let pairs = proc_file::bytes(proc_file::path(pid, "auxv")).ok()?;
-    let wide = |pair: &[u8; 16]| {
-        let [kind, value] =
-            [&pair[..8], &pair[8..]].map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        (kind == PATH).then_some(value)
-    };
-    let narrow = |pair: &[u8; 8]| {
-        let [kind, value] =
-            [&pair[..4], &pair[4..]].map(|word| word.try_into().map_or(0, u32::from_le_bytes));
-        (u64::from(kind) == PATH).then_some(u64::from(value))
-    };
-    // A program of 32 bits has pairs of such words.
-    let at = pairs.as_chunks().0.iter().find_map(wide);
-    let at = at.or_else(|| pairs.as_chunks().0.iter().find_map(narrow))?;
+    let at = auxiliary::value(pid, memory, auxiliary::PATH).ok()??;
     let mut path = vec![0; LONGEST_PATH];
     let read = memory.read_up_to(at, &mut path);
     let end = path[..read].iter().position(|&byte| byte == 0)?;

@@ -31,8 +31,10 @@ impl Stepped {
     pub(super) fn let_go(&self) {
         self.release();
         for tid in self.threads.keys() {
+            // Whoever has the id of the process by then is the caller's where it has taken that.
+            let pid = self.left.as_ref().map_or(self.pid, |_| *tid);
             // An error means that the thread is gone.
-            let _ = stop::let_go(*tid);
+            let _ = stop::let_go(pid, *tid);
         }
     }
 

@@ -33,7 +33,7 @@ impl Stepped {
             }
             // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. A child that cannot
             // be opened is gone.
-            _ => drop(stop::let_go(made)),
+            _ => drop(stop::let_go(made, made)),
         }
     }
 

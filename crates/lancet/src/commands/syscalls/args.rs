@@ -275,9 +275,10 @@ impl SyscallsArgs {
         self.shown.naming(fds, pids, whose)
     }
 
-    /// Whether it must be known what descriptors are called.
+    /// Whether it must be known what descriptors are called. No table of calls says it.
     fn follows(&self) -> bool {
-        self.naming().of_descriptors() || !self.shown.paths.is_empty() || self.tells_messages()
+        let names = self.naming().of_descriptors() || self.tells_messages();
+        names && !self.count || !self.shown.paths.is_empty()
     }
 
     /// Whether messages to netlink are written member by member: it must be known what a socket speaks.

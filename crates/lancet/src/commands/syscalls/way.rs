@@ -123,7 +123,8 @@ impl SyscallsArgs {
                 "-e inject= changes what calls do: it cannot be asked with {name}"
             ));
         }
-        let points = self.naming().of_descriptors() || !self.shown.paths.is_empty();
+        let names = self.naming().of_descriptors() && !self.count;
+        let points = names || !self.shown.paths.is_empty();
         (by == Some(Seen::Bpf) && points).then(|| {
             "what descriptors are is read while a call is made: -y, -P cannot be asked with --by bpf".into()
         })
