@@ -74,6 +74,28 @@ fn whoever_keeps_most_alive_is_the_first_suspect_in_a_core() {
     }
 }
 
+/// What each Ractor has in a local variable is its own, and no array is named without it.
+#[test]
+fn running_ractors_are_the_suspect_of_a_core() {
+    const RUNNING: &str = "$VERBOSE = nil
+for_each = Array.new(120) { Ractor.new { rows = Array.new(600) { |i| \"row #{i}\" }; Ractor.yield rows.size; Ractor.receive; rows } }
+for_each.each(&:take)
+puts 'ready'; $stdout.flush; gets";
+    // Ractors came with 3.0, and in 4.0 they have ports in the place of `yield` and `take`.
+    let has = |ruby: &Interpreter| ["system", "3.3", "3.4"].contains(&&*ruby.version);
+    for ruby in told_whole().into_iter().filter(has) {
+        let folder = TempDir::new("ractors");
+        let guest = Guest::asleep(ruby.command().args(["-e", RUNNING]));
+        let core = guest.core(&folder.join("core"));
+        let output = asked(&core, &[]);
+        assert_eq!(output.code(), 0, "{output:?}");
+        let first = first_suspect(&output);
+        // With the one of the main thread, if that is not named by itself.
+        let said = first.contains("120 × Ractor: ") || first.contains("121 × Ractor: ");
+        assert!(said, "{ruby}: {first}");
+    }
+}
+
 /// An object: kind, bytes, references.
 type Seen = (String, u64, Vec<u64>);
 
