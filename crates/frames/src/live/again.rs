@@ -139,4 +139,56 @@ mod tests {
         child.kill().expect("ours");
         child.wait().expect("ours");
     }
+    /// Looks at a program that runs another one in its place for a line, until a function of that one is seen.
+    fn seen_after_exec(program: &str, arguments: &[&str], function: &str) {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Debian's own");
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut said = said.map_while(Result::ok);
+        assert!(said.any(|line| line == "ready"), "it never began");
+        let pid = child.id() as i32;
+        let mut live = Live::open(pid).expect("ours");
+        let mut is_seen = |function: &str| {
+            // In between it may have no VM yet, or another file at each look.
+            if live.look_again(Wanted::default()).is_err() {
+                return false;
+            }
+            let stacks = &live.seen().expect("a look").stacks;
+            let mut scripts = stacks.iter().flat_map(Stack::scripts);
+            scripts.any(|script| script.name.contains(function))
+        };
+        let mut until = |function: &str| {
+            let deadline = Instant::now() + LIMIT;
+            while !is_seen(function) {
+                assert!(Instant::now() < deadline, "{function} is never seen");
+                std::thread::yield_now();
+            }
+        };
+        until("before");
+        let input = child.stdin.as_mut().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        until(function);
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+
+    const PYTHON: &str =
+        "import os, sys\ndef within_python():\n    sys.stdin.read()\nwithin_python()";
+    const RUBY: &str = "def within_ruby\n  STDIN.read\nend\nwithin_ruby";
+
+    #[test]
+    fn another_vm_in_the_same_process_is_read() {
+        let python = format!(
+            "def before\n  STDIN.gets\nend\nSTDOUT.puts 'ready'\nSTDOUT.flush\nbefore\nexec('/usr/bin/python3', '-c', {PYTHON:?})"
+        );
+        seen_after_exec("/usr/bin/ruby", &["-e", &python], "within_python");
+        let ruby = format!(
+            "import os, sys\ndef before():\n    sys.stdin.readline()\nprint('ready', flush=True)\nbefore()\nos.execv('/usr/bin/ruby', ['ruby', '-e', {RUBY:?}])"
+        );
+        seen_after_exec("/usr/bin/python3", &["-c", &ruby], "within_ruby");
+    }
 }

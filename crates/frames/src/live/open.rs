@@ -420,13 +420,19 @@ impl Live {
         ranges
     }
 
-    /// Searches once more for the VM of a process in which none was found: a program that has just begun loads its VM's
-    /// library, and makes the VM, after we have opened it. The searches become less and less frequent, because most processes
-    /// without a VM never get one.
+    /// Opens a process anew that has begun another program (execve(2)): its memory, its files and its VM are others. And searches once more
+    /// for the VM of a process in which none was found: a program that has just begun loads its VM's library, and makes the VM, after we
+    /// have opened it. The searches become less and less frequent, because most processes without a VM never get one.
     fn find_vm_again(&mut self) {
+        if self.memory.is_left() {
+            // One that has ended cannot be opened, which the look tells.
+            if let Ok(now) = Live::open(self.pid) {
+                *self = now;
+            }
+        }
         self.looks = self.looks.saturating_add(1);
         if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
-            // The memory is opened anew too, because the process may have run another program meanwhile.
+            // The memory is opened anew too, because where it is not read through its file it is not known whether it is another one.
             if let Ok(now) = Live::open(self.pid) {
                 *self = Live {
                     looks: self.looks,
