@@ -7,7 +7,7 @@
 
 use super::globals;
 use super::names::each_named;
-use super::ractors::Ractors;
+use super::ractors::{Ractors, runs};
 use super::slots::Slots;
 use super::{Maker, Object};
 use crate::frozen::Frozen;
@@ -203,18 +203,11 @@ impl Walk<'_> {
         self.references = references;
         let is_ractor = !self.ractors.threads(slot.address).is_empty();
         let is_held = self.ractors.holds(slot.address);
-        if is_ractor || is_thread && !is_held && self.runs(slot.address) {
+        if is_ractor || is_thread && !is_held && runs(&ruby, slot.address) {
             let name = if is_ractor { "ractors" } else { "threads" };
             let name = self.maker.builder.text(name.as_bytes());
             self.root(slot.address, RootName::named(RootKind::Vm, name));
         }
-    }
-
-    /// Whether a thread has frames: it has started and not ended.
-    fn runs(&self, thread: u64) -> bool {
-        let ruby = &self.maker.ruby;
-        let context = ruby.context_of_object(thread);
-        context.is_some_and(|ec| ruby.current_cfp(ec).is_ok_and(|frame| frame != 0))
     }
 
     fn finish(mut self) -> Snapshot {

@@ -15,7 +15,7 @@ const MOST_THREADS: usize = 1 << 10;
 /// Ractors and their threads, by the addresses of their objects.
 #[derive(Default)]
 pub struct Ractors {
-    /// The threads of each Ractor.
+    /// The threads of each Ractor that run.
     threads: HashMap<u64, Vec<u64>>,
     /// The number of the stack of each thread that belongs to one of them.
     stacks: HashMap<u64, Option<usize>>,
@@ -29,10 +29,11 @@ impl Ractors {
         if count.is_none_or(|count| count < 2) || stacks.len() > MOST_THREADS {
             return Self::default();
         }
-        // Threads by the structure of their Ractor, whose object is found then.
+        // Threads by the structure of their Ractor, whose object is found then. One that has ended still leads to its Ractor, but that does not
+        // hold it any more; and a Ractor without any that runs has ended, and is held by whoever keeps it.
         let mut by_structure: HashMap<u64, Vec<u64>> = HashMap::default();
         each_of_c_type(ruby, until, &mut |object| {
-            if let Ok(Some(ractor)) = ruby.ractor_of_thread(object) {
+            if let (Ok(Some(ractor)), true) = (ruby.ractor_of_thread(object), runs(ruby, object)) {
                 by_structure.entry(ractor).or_default().push(object);
             }
         });
@@ -53,7 +54,7 @@ impl Ractors {
         found
     }
 
-    /// The threads of a Ractor; none if the object is no Ractor.
+    /// The threads of a Ractor that run; none if the object is no Ractor, or one that has ended.
     pub fn threads(&self, object: u64) -> &[u64] {
         self.threads.get(&object).map_or(&[], Vec::as_slice)
     }
@@ -72,6 +73,12 @@ impl Ractors {
     pub fn has_stack(&self, number: usize) -> bool {
         self.stacks.values().any(|stack| *stack == Some(number))
     }
+}
+
+/// Whether a thread has frames: it has started and not ended.
+pub fn runs<M: Memory>(ruby: &Ruby<M>, thread: u64) -> bool {
+    let context = ruby.context_of_object(thread);
+    context.is_some_and(|ec| ruby.current_cfp(ec).is_ok_and(|frame| frame != 0))
 }
 
 /// Calls `each` with the objects of C types.
