@@ -176,6 +176,39 @@ mod tests {
         child.wait().expect("ours");
     }
 
+    #[test]
+    fn neither_a_stranger_with_its_id_nor_a_memory_that_is_gone_is_told_as_the_process() {
+        let mut command = Command::new("sh");
+        let script = "echo ready; read go; exec sh -c 'echo next; read end'";
+        command
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("sh runs");
+        let mut said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut line = || said.next().expect("it says more").expect("ASCII");
+        assert_eq!(line(), "ready");
+        let mut live = Live::open(child.id() as i32).expect("ours");
+        live.look_again(Wanted::default()).expect("it lives");
+        let input = child.stdin.as_mut().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        assert_eq!(line(), "next");
+        // As if it had ended, and this were another process with its id.
+        live.start += 1;
+        let failed = live.look_again(Wanted::default());
+        assert!(failed.is_err_and(|error| error.is_left()));
+        assert!(live.seen().is_none());
+        // It is the same one, with another program.
+        live.start -= 1;
+        live.look_again(Wanted::default()).expect("it lives");
+        assert!(live.seen().is_some());
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        let failed = live.look_again(Wanted::default());
+        assert!(failed.is_err_and(|error| error.is_left()));
+        assert!(live.seen().is_none() && live.look(Wanted::default()).is_err());
+    }
+
     const PYTHON: &str =
         "import os, sys\ndef within_python():\n    sys.stdin.read()\nwithin_python()";
     const RUBY: &str = "def within_ruby\n  STDIN.read\nend\nwithin_ruby";
