@@ -73,6 +73,14 @@ impl Guest {
         }
     }
 
+    /// For how many objects the heap of its copy has room, where the VM says so; it has so many bytes in memory.
+    pub fn slots(&self, copy: &Copy, resident: u64) -> Option<u64> {
+        match self {
+            Guest::Ruby(session) => ruby::room(&copy.memory, session.ruby(), resident),
+            Guest::Python(..) | Guest::Outside(_) => None,
+        }
+    }
+
     /// Checks that births are still counted. A program that is about to make its first Ractor waits for this.
     ///
     /// # Errors

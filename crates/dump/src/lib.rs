@@ -29,6 +29,7 @@
 //! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
 //! | `confined` | a copy that runs code of the process's for these two |
 //! | `outside` | one whose VM is not called: copied where it stands |
+//! | `expected` | what reading a heap will take, before it is copied |
 //! | `found` | what such a heap is read from |
 //! | `held` | who has more references than were found |
 //! | `texts` | what is kept of the contents of strings |
@@ -50,6 +51,7 @@ mod compaction;
 mod confined;
 mod copy;
 pub mod core;
+mod expected;
 mod found;
 mod frozen;
 mod guest;
@@ -67,6 +69,7 @@ mod texts;
 pub use allocator::Answers;
 use births::session::{Lack, Timing, lack_of_room, resident};
 pub use compaction::{Compaction, HeapPages};
+pub use expected::Expected;
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
@@ -91,6 +94,8 @@ pub struct Options {
     pub patience: Duration,
     /// Called now and then, with the id of the process, while the copy is waited for because it gets no processor.
     pub starved: fn(i32),
+    /// Called with the id of the process and what reading its heap will take, when it has been copied and before the copy is read.
+    pub expected: fn(i32, Expected),
 }
 
 impl Default for Options {
@@ -101,6 +106,7 @@ impl Default for Options {
             despite_limit: false,
             patience: Duration::from_secs(120),
             starved: |_| {},
+            expected: |_, _| {},
         }
     }
 }
@@ -197,16 +203,16 @@ impl Opened {
     fn read(&mut self) -> Result<(Builder, Made)> {
         let pid = self.guest.pid();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+        let all = resident.memory.saturating_add(resident.swap);
+        let budget = Budget::of_memory(all).affording(affordable());
         let copied = self.guest.copy()?;
         let born = Instant::now();
         let mut copy = copy::Copy::open(pid, copied)?;
         copy.when_starved(self.options.starved);
+        let expected = Expected::of(self.guest.slots(&copy, all), all, budget.objects);
+        (self.options.expected)(pid, expected);
         copy.begin(wire::snapshot::Opened::ToRead)?;
-        let builder = Builder::within(
-            self.about(resident),
-            Budget::of_memory(resident.memory.saturating_add(resident.swap))
-                .affording(affordable()),
-        );
+        let builder = Builder::within(self.about(resident), budget);
         let since = self.since.map(nanoseconds);
         let until = born + self.options.patience;
         let read = self.guest.read(&copy, builder, since, until);

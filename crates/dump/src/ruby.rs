@@ -6,6 +6,7 @@ pub mod core;
 mod globals;
 mod kinds;
 mod names;
+mod ractors;
 mod slots;
 
 use crate::ahead::{self, Taker};
@@ -23,6 +24,7 @@ use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
 use process::priority::lower_this_thread;
+pub use slots::room;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;

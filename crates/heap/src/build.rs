@@ -2,7 +2,7 @@
 //!
 //! Objects come in any order, each followed by its references, which name their targets by address, because the walk has
 //! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses
-//! into numbers, in their place: an edge takes 8 bytes ([`Targets`]).
+//! into numbers: an edge takes 8 bytes until then ([`Targets`]).
 
 use foldhash::HashMap;
 
@@ -11,9 +11,11 @@ use crate::column::Column;
 use crate::file::LONGEST_TEXT;
 use crate::found::Pages;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
-use crate::snapshot::{Kind, Root, Site, Snapshot};
+use crate::rising::Rising;
+use crate::snapshot::{Fingerprints, Kind, Root, Site, Snapshot};
 use crate::text::{Interner, NO_ROOM, TextId};
-use edges::Edges;
+use addresses::Addresses;
+use edges::Given;
 use targets::Targets;
 
 /// One object, as whoever walks the heap sees it. [`Object::new`] fills in that nothing is known.
@@ -81,9 +83,11 @@ pub struct Builder {
     kind_numbers: HashMap<Box<[u8]>, KindId>,
     sites: Vec<Site>,
     site_numbers: HashMap<Site, u32>,
+    /// The addresses of the objects. Those of `columns` are made of them when they are in their order.
+    addresses: Addresses,
     columns: Columns,
-    /// Where the edges of each object end.
-    edge_ends: Vec<u32>,
+    /// Where the edges of each object but the last one end.
+    edge_ends: Rising,
     edge_targets: Targets,
     edge_names: Vec<u32>,
     roots: Vec<(u64, RootName)>,
@@ -94,7 +98,7 @@ pub struct Builder {
 /// What is known of objects, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
-    pub addresses: Vec<u64>,
+    pub addresses: Rising,
     pub kinds: Vec<u16>,
     pub flags: Vec<u8>,
     pub bytes: Column,
@@ -105,8 +109,7 @@ pub(crate) struct Columns {
     pub capacities: Column,
     pub labels: Column,
     pub contents: Column,
-    /// Object and fingerprint, by object.
-    pub fingerprints: Vec<(u32, u64)>,
+    pub fingerprints: Fingerprints,
 }
 
 impl Builder {
@@ -134,8 +137,9 @@ impl Builder {
             kind_numbers: HashMap::default(),
             sites: Vec::new(),
             site_numbers: HashMap::default(),
+            addresses: Addresses::default(),
             columns: Columns::default(),
-            edge_ends: Vec::new(),
+            edge_ends: Rising::default(),
             edge_targets: Targets::default(),
             edge_names: Vec::new(),
             roots: Vec::new(),
@@ -202,7 +206,7 @@ impl Builder {
     /// If the kind, or a text, is of another builder.
     pub fn object(&mut self, object: Object) {
         let columns = &mut self.columns;
-        self.left_out = columns.addresses.len() as u64 >= self.budget.objects;
+        self.left_out = self.addresses.len() as u64 >= self.budget.objects;
         if self.left_out {
             self.losses.objects += 1;
             return;
@@ -211,13 +215,13 @@ impl Builder {
             usize::from(object.kind.0) < self.kinds.len(),
             "the kind is of another builder"
         );
-        let number = columns.addresses.len() as u32;
+        let number = self.addresses.len() as u32;
         let text = |text: Option<TextId>| {
             let known = text.is_none_or(|text| (text.0 as usize) < self.texts.texts.len());
             assert!(known, "the text is of another builder");
             text.map(|text| u64::from(text.0))
         };
-        columns.addresses.push(object.address);
+        self.addresses.push(object.address);
         columns.kinds.push(object.kind.0);
         columns.flags.push(object.flags.pack());
         columns.bytes.set(number, Some(object.bytes));
@@ -240,9 +244,11 @@ impl Builder {
             columns.sites.set(number, Some(known.into()));
         }
         if let Some(fingerprint) = object.fingerprint {
-            columns.fingerprints.push((number, fingerprint));
+            columns.fingerprints.push(number, fingerprint);
         }
-        self.edge_ends.push(self.edge_targets.len() as u32);
+        if number > 0 {
+            self.edge_ends.push(self.edge_targets.len() as u64);
+        }
     }
 
     /// Takes a reference of the object given last to the object at an address. Weak references, which keep nothing alive,
@@ -254,9 +260,6 @@ impl Builder {
         }
         self.edge_targets.push(to);
         self.edge_names.push(name.pack());
-        if let Some(end) = self.edge_ends.last_mut() {
-            *end += 1;
-        }
     }
 
     /// Takes a reference that no object holds: what it leads to lives whatever else does.
@@ -288,7 +291,7 @@ impl Builder {
     /// How many objects were taken.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.columns.addresses.len()
+        self.addresses.len()
     }
 
     /// Whether none was taken.
@@ -300,24 +303,22 @@ impl Builder {
     /// Puts the objects in the order of their addresses, finds the targets of edges and roots among them, and returns the snapshot.
     #[must_use]
     pub fn finish(mut self) -> Snapshot {
-        let order = self.columns.order();
-        if let Some(order) = &order {
-            self.columns = self.columns.reordered(order);
+        let given = self.addresses.len();
+        if given > 0 {
+            self.edge_ends.push(self.edge_targets.len() as u64);
         }
-        let pages = Pages::of(&self.columns.addresses);
-        let edges = Edges {
+        let (addresses, order) = std::mem::take(&mut self.addresses).in_order();
+        if let Some(order) = &order {
+            self.columns = std::mem::take(&mut self.columns).reordered(order);
+        }
+        let pages = Pages::of(&addresses);
+        let edges = Given {
             ends: std::mem::take(&mut self.edge_ends),
             targets: std::mem::take(&mut self.edge_targets).found(&pages),
             names: std::mem::take(&mut self.edge_names),
         };
-        let given = edges.ends.len() as u64;
-        let (edges, dangling) = match &order {
-            Some(order) => edges.reordered(order, &mut self.losses),
-            None => edges.whole(),
-        };
         let mut losses = self.losses;
-        losses.repeated_objects += given - self.columns.addresses.len() as u64;
-        losses.dangling_edges += dangling;
+        losses.repeated_objects += (given - addresses.len()) as u64;
         let mut roots = Vec::with_capacity(self.roots.len());
         for (to, name) in &self.roots {
             match pages.find(*to) {
@@ -328,6 +329,9 @@ impl Builder {
                 None => losses.dangling_roots += 1,
             }
         }
+        drop(pages);
+        self.columns.addresses = addresses;
+        let edges = edges.in_order(order.as_deref(), &mut losses);
         Snapshot {
             about: self.about,
             losses,
@@ -344,18 +348,6 @@ impl Builder {
 }
 
 impl Columns {
-    /// The numbers of the objects by rising addresses, without those whose address an earlier one has; `None`: they are in that order.
-    fn order(&self) -> Option<Vec<u32>> {
-        let addresses = &self.addresses;
-        if addresses.windows(2).all(|two| two[0] < two[1]) {
-            return None;
-        }
-        let mut order: Vec<u32> = (0..addresses.len() as u32).collect();
-        order.sort_unstable_by_key(|old| (addresses[*old as usize], *old));
-        order.dedup_by_key(|old| addresses[*old as usize]);
-        Some(order)
-    }
-
     /// How many numbers need more than 32 bits.
     pub fn wide(&self) -> usize {
         let columns = [
@@ -371,20 +363,12 @@ impl Columns {
         columns.iter().map(|column| column.wide()).sum()
     }
 
-    /// The same objects in another order: `order` has the old number of each.
-    fn reordered(&self, order: &[u32]) -> Self {
-        let mut fingerprints = Vec::new();
-        if !self.fingerprints.is_empty() {
-            fingerprints.extend(order.iter().enumerate().filter_map(|(new, old)| {
-                let found = self.fingerprints.binary_search_by_key(old, |one| one.0);
-                Some((new as u32, self.fingerprints[found.ok()?].1))
-            }));
-        }
-        let at = |old: &u32| *old as usize;
+    /// The same objects in another order, but their addresses: `order` has the old number of each. One column after the other is there twice.
+    fn reordered(self, order: &[u32]) -> Self {
         Self {
-            addresses: order.iter().map(|old| self.addresses[at(old)]).collect(),
-            kinds: order.iter().map(|old| self.kinds[at(old)]).collect(),
-            flags: order.iter().map(|old| self.flags[at(old)]).collect(),
+            addresses: Rising::default(),
+            kinds: picked(&self.kinds, order),
+            flags: picked(&self.flags, order),
             bytes: self.bytes.reordered(order),
             classes: self.classes.reordered(order),
             sites: self.sites.reordered(order),
@@ -393,11 +377,17 @@ impl Columns {
             capacities: self.capacities.reordered(order),
             labels: self.labels.reordered(order),
             contents: self.contents.reordered(order),
-            fingerprints,
+            fingerprints: self.fingerprints.reordered(order),
         }
     }
 }
 
+/// Of all, those with these numbers.
+fn picked<T: Copy>(all: &[T], order: &[u32]) -> Vec<T> {
+    order.iter().map(|old| all[*old as usize]).collect()
+}
+
+mod addresses;
 mod edges;
 mod targets;
 

@@ -1,25 +1,30 @@
-//! Numbers of objects, one each: 32 bits where that is enough, and nothing at all where no object has one.
+//! Numbers of objects, one each: 16 bits where that is enough for most, else 32, and nothing at all where no object has one.
 //!
 //! Many columns have a number for few objects only: a label has what is a class or a thread. As long as less than one object in four has
-//! one, those that have one are listed.
+//! one, those that have one are listed. So are those that need more than 16 bits where most do not.
 
 use std::collections::BTreeMap;
 
 /// A number for some objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
-    /// Objects and their numbers as in `narrow`, by rising objects; empty where that is not.
+    /// Objects and their numbers as in `narrow`, by rising objects: of all that have one, or of those whose number in `half` is [`LISTED`].
     few: Vec<(u32, u32)>,
+    /// By object, if most numbers are so small: 0 = none, [`LISTED`] = look into `few`, otherwise the number plus one.
+    half: Vec<u16>,
     /// By object: 0 = none, [`WIDE`] = look into `wide`, otherwise the number plus one. Objects beyond the end have none.
     narrow: Vec<u32>,
     wide: BTreeMap<u32, u64>,
 }
 
 const WIDE: u32 = u32::MAX;
+const LISTED: u16 = u16::MAX;
 /// So many are listed before it is asked how many of the objects they are.
 const FEW: usize = 1024;
-/// One object in so many may be listed: a listed one takes twice as much memory.
+/// One object in so many may be listed: a listed one takes four times as much memory.
 const PART: usize = 4;
+/// Where most numbers are small, one object in so many may have a larger one.
+const LARGE_PART: usize = 8;
 
 impl Column {
     pub fn get(&self, object: u32) -> Option<u64> {
@@ -30,13 +35,24 @@ impl Column {
         }
     }
 
-    /// What stands for an object in `few` or `narrow`; 0 = nothing.
+    /// What stands for an object, as in `narrow`.
+    #[inline]
     fn stored(&self, object: u32) -> u32 {
-        if self.narrow.is_empty() {
-            let found = self.few.binary_search_by_key(&object, |one| one.0);
-            return found.map_or(0, |at| self.few[at].1);
+        let at = object as usize;
+        if !self.narrow.is_empty() {
+            return self.narrow.get(at).copied().unwrap_or(0);
         }
-        self.narrow.get(object as usize).copied().unwrap_or(0)
+        match self.half.get(at) {
+            Some(&LISTED) => self.listed(object),
+            Some(half) => u32::from(*half),
+            None if self.half.is_empty() => self.listed(object),
+            None => 0,
+        }
+    }
+
+    fn listed(&self, object: u32) -> u32 {
+        let found = self.few.binary_search_by_key(&object, |one| one.0);
+        found.map_or(0, |at| self.few[at].1)
     }
 
     /// Sets the number of an object that has none yet.
@@ -44,41 +60,65 @@ impl Column {
         let Some(number) = number else { return };
         // In files the number plus one stands in 64 bits.
         let number = number.min(u64::MAX - 1);
-        let narrow = match u32::try_from(number) {
+        let stored = match u32::try_from(number) {
             Ok(small) if small < WIDE - 1 => small + 1,
             _ => {
                 self.wide.insert(object, number);
                 WIDE
             }
         };
-        if self.narrow.is_empty() {
-            let is_next = self.few.last().is_none_or(|last| last.0 < object);
+        if !self.narrow.is_empty() {
+            return place(&mut self.narrow, object, stored);
+        }
+        let is_next = self.few.last().is_none_or(|last| last.0 < object);
+        if self.half.is_empty() {
             let are_few = self.few.len() < FEW || self.few.len() < object as usize / PART;
             if is_next && are_few {
-                self.few.push((object, narrow));
+                self.few.push((object, stored));
                 return;
             }
-            for (object, narrow) in std::mem::take(&mut self.few) {
-                self.place(object, narrow);
+            for (object, stored) in std::mem::take(&mut self.few) {
+                self.set_dense(object, stored, true);
             }
         }
-        self.place(object, narrow);
+        self.set_dense(object, stored, is_next);
     }
 
-    fn place(&mut self, object: u32, narrow: u32) {
-        if self.narrow.len() < object as usize {
-            self.narrow.resize(object as usize, 0);
+    /// Sets what stands for an object where not only few have a number. `is_next` = it comes behind all that are listed.
+    fn set_dense(&mut self, object: u32, stored: u32, is_next: bool) {
+        if !self.narrow.is_empty() {
+            return place(&mut self.narrow, object, stored);
         }
-        match self.narrow.get_mut(object as usize) {
-            Some(place) => *place = narrow,
-            None => self.narrow.push(narrow),
+        match u16::try_from(stored) {
+            Ok(small) if small != LISTED => place(&mut self.half, object, small),
+            _ if is_next && self.few.len() < FEW.max(object as usize / LARGE_PART) => {
+                place(&mut self.half, object, LISTED);
+                self.few.push((object, stored));
+            }
+            _ => {
+                self.widen();
+                place(&mut self.narrow, object, stored);
+            }
         }
+    }
+
+    /// Has 32 bits for each number.
+    fn widen(&mut self) {
+        let mut narrow = Vec::with_capacity(self.half.capacity());
+        narrow.extend(self.half.iter().map(|half| u32::from(*half)));
+        for (object, stored) in std::mem::take(&mut self.few) {
+            place(&mut narrow, object, stored);
+        }
+        self.half = Vec::new();
+        self.narrow = narrow;
     }
 
     /// Makes room for so many objects, which takes memory when they come.
     pub fn reserve(&mut self, objects: usize) {
-        self.narrow
-            .reserve_exact(objects.saturating_sub(self.narrow.len()));
+        if self.narrow.is_empty() {
+            let more = objects.saturating_sub(self.half.len());
+            self.half.reserve_exact(more);
+        }
     }
 
     /// How many numbers need more than 32 bits.
@@ -87,7 +127,7 @@ impl Column {
     }
 
     /// The same numbers, for objects in another order: `order` has the old number of each.
-    pub fn reordered(&self, order: &[u32]) -> Self {
+    pub fn reordered(self, order: &[u32]) -> Self {
         if self.is_empty() {
             return Self::default();
         }
@@ -100,14 +140,32 @@ impl Column {
 
     /// Whether no object has one.
     pub fn is_empty(&self) -> bool {
-        self.narrow.is_empty() && self.few.is_empty()
+        self.narrow.is_empty() && self.half.is_empty() && self.few.is_empty()
     }
 
     /// The objects that have a number, and what stands for it.
     fn all(&self) -> impl Iterator<Item = (u32, u32)> {
-        let dense = (0..).zip(self.narrow.iter().copied());
-        let listed = self.few.iter().copied();
+        let listed = if self.half.is_empty() {
+            &self.few[..]
+        } else {
+            &[]
+        };
+        let dense = self.half.len().max(self.narrow.len()) as u32;
+        let dense = (0..dense).map(|object| (object, self.stored(object)));
+        let listed = listed.iter().copied();
         listed.chain(dense.filter(|one| one.1 != 0))
+    }
+}
+
+/// Sets a place that may lie beyond the end.
+fn place<T: Default + Clone>(all: &mut Vec<T>, object: u32, stored: T) {
+    let at = object as usize;
+    if all.len() < at {
+        all.resize(at, T::default());
+    }
+    match all.get_mut(at) {
+        Some(place) => *place = stored,
+        None => all.push(stored),
     }
 }
 
@@ -140,7 +198,7 @@ mod tests {
             column.set(object as u32, *number);
         }
         let order: Vec<u32> = (0..numbers.len() as u32).rev().collect();
-        let turned = column.reordered(&order);
+        let turned = column.clone().reordered(&order);
         for (object, number) in numbers.iter().enumerate() {
             assert_eq!(column.get(object as u32), *number);
             assert_eq!(turned.get(order[object]), *number);
@@ -159,15 +217,15 @@ mod tests {
         (0..count / 2).for_each(|object| column.set(object, number(object)));
         assert!(column.narrow.is_empty() && column.few.len() == count as usize / 20);
         (count / 2..count).for_each(|object| column.set(object, number(object)));
-        assert!(column.few.is_empty() && column.narrow.len() == count as usize);
+        assert!(column.few.is_empty() && column.half.len() == count as usize);
         assert!(
             (0..count + 5)
                 .all(|object| column.get(object) == number(object).filter(|_| object < count))
         );
         let order: Vec<u32> = (0..count).rev().collect();
-        let turned = column.reordered(&order);
+        let turned = column.clone().reordered(&order);
         assert!((0..count).all(|object| turned.get(order[object as usize]) == column.get(object)));
-        assert!(turned.reordered(&order) == column && turned != column);
+        assert!(turned != column && turned.reordered(&order) == column);
         // One that comes late ends the list.
         let mut late = Column::default();
         [5, 3].iter().for_each(|object| late.set(*object, Some(7)));
@@ -175,5 +233,31 @@ mod tests {
             [3, 4, 5].map(|object| late.get(object)),
             [Some(7), None, Some(7)]
         );
+    }
+    /// Small numbers with a larger one now and then, then larger ones.
+    #[test]
+    fn large_numbers_among_small_ones_are_listed_until_there_are_many() {
+        let count = 40_000_u32;
+        // The largest that 16 bits bear, and those that they do not: 65,535 stands for the list.
+        let small = |object: u32| Some(u64::from(LISTED - 2) - u64::from(object % 4));
+        let number = |object: u32| match object.is_multiple_of(20) || object >= count / 2 {
+            true => Some(u64::from(LISTED) - 1 + u64::from(object % 3)),
+            false => small(object),
+        };
+        for (number, is_half) in [(&small as &dyn Fn(u32) -> _, true), (&number, false)] {
+            let mut column = Column::default();
+            for object in 0..count {
+                column.set(object, number(object));
+                assert_eq!(column.get(object), number(object), "{object}");
+            }
+            assert_eq!(column.half.is_empty(), !is_half);
+            assert!((0..count).all(|object| column.get(object) == number(object)));
+            let order: Vec<u32> = (0..count).rev().collect();
+            let turned = column.clone().reordered(&order);
+            assert!(turned != column && turned.reordered(&order) == column);
+        }
+        let mut column = Column::default();
+        (0..count / 2).for_each(|object| column.set(object, number(object)));
+        assert!(column.narrow.is_empty() && column.few.len() == 1000);
     }
 }

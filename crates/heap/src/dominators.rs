@@ -9,8 +9,14 @@
 //! (E. Myers, "An applicative random-access stack", 1983), so that no walk takes more than some three steps for each doubling of its length.
 //!
 //! All numbers have 32 bits and all steps are loops, because a list of a million elements is a path of a million steps.
-//! Memory: 20 bytes an object and 4 an edge, beside the edges themselves, and 12 for each object on the longest path while the
-//! search goes down it. The jumps take 8 bytes an object when 8 an object and 4 an edge are free again.
+//! Memory: 12 bytes an object and 4 an edge, beside the edges themselves, and 12 for each object on the longest path while the
+//! search goes down it. Semidominators are found from the last number down, so that the predecessors of what is done make room for what is known of it: of
+//! a graph with two edges an object no step takes more than 20 bytes an object. Parents are not kept by the search: of the edges that
+//! lead to an object from smaller numbers all but the tree's begin above its parent, so the parent is the largest of these.
+
+use std::ops::Range;
+
+use crate::rising::Rising;
 
 /// Stands for no object: what is not reachable has no dominator.
 pub const NOBODY: u32 = u32::MAX;
@@ -29,19 +35,14 @@ impl Dominators {
     /// Stands for all roots together.
     pub const ROOT: u32 = u32::MAX - 1;
 
-    /// Finds the dominators in a graph: where the edges of each object end, what they lead to, and what the roots lead
-    /// to, each once.
-    pub fn find(ends: &[u32], targets: &[u32], roots: &[u32]) -> Self {
-        let Tree {
-            mut order,
-            parents,
-            numbers,
-        } = Tree::search(ends, targets, roots);
-        let before = Predecessors::collect(ends, targets, roots, &order, &numbers);
+    /// Finds the dominators in a graph.
+    pub fn find(graph: &Graph) -> Self {
+        let Tree { mut order, numbers } = Tree::search(graph);
+        let before = Predecessors::collect(graph, &order, &numbers);
         // They are made anew at the end, because what is between is where most memory is in use.
         drop(numbers);
-        let found = semi_nca(before, parents);
-        let mut of = vec![NOBODY; ends.len()];
+        let found = semi_nca(before);
+        let mut of = vec![NOBODY; graph.ends.len()];
         for (object, dominator) in order.iter().zip(&found).skip(1) {
             of[*object as usize] = order[*dominator as usize];
         }
@@ -50,66 +51,70 @@ impl Dominators {
     }
 }
 
+/// References between objects.
+pub struct Graph<'a> {
+    /// Where the edges of each object end.
+    pub ends: &'a Rising,
+    /// What the edges lead to.
+    pub targets: &'a [u32],
+    /// What the roots lead to, each once.
+    pub roots: &'a [u32],
+}
+
+impl Graph<'_> {
+    /// What an object leads to.
+    fn targets_of(&self, object: u32) -> &[u32] {
+        &self.targets[to_usize(self.ends.range(object))]
+    }
+}
+
 /// A depth-first search. Objects are numbered in the order in which they are found; 0 is the root of all.
 struct Tree {
     /// The objects by their numbers in the search.
     order: Vec<u32>,
-    /// The number of the parent, by number.
-    parents: Vec<u32>,
     /// The numbers by object; [`NOBODY`] = it cannot be reached.
     numbers: Vec<u32>,
 }
 
-/// The numbers of an object's edges.
-pub fn edges(ends: &[u32], object: u32) -> std::ops::Range<u32> {
-    let begin = match object {
-        0 => 0,
-        object => ends[object as usize - 1],
-    };
-    begin..ends[object as usize]
-}
-
 impl Tree {
-    fn search(ends: &[u32], targets: &[u32], roots: &[u32]) -> Self {
-        // As many as there can be, so that none of both is moved while it grows. What is not used takes no memory.
-        let with_room = |first| {
-            let mut all = Vec::with_capacity(ends.len() + 1);
-            all.push(first);
-            all
-        };
+    fn search(graph: &Graph) -> Self {
+        // As many as there can be, so that it is not moved while it grows. What is not used takes no memory.
+        let mut order = Vec::with_capacity(graph.ends.len() + 1);
+        order.push(Dominators::ROOT);
         let mut tree = Self {
-            order: with_room(Dominators::ROOT),
-            parents: with_room(0),
-            numbers: vec![NOBODY; ends.len()],
+            order,
+            numbers: vec![NOBODY; graph.ends.len()],
         };
-        // Objects by number, and the edges of theirs that are not followed yet.
-        let mut stack: Vec<(u32, std::ops::Range<u32>)> = Vec::new();
-        for root in roots {
-            if tree.numbers[*root as usize] != NOBODY {
+        // The edges that are not followed yet, of each object on the way down.
+        let mut stack: Vec<Range<u32>> = Vec::new();
+        for root in graph.roots {
+            if !tree.find(*root) {
                 continue;
             }
-            stack.push((tree.find(*root, 0), edges(ends, *root)));
-            while let Some((number, rest)) = stack.last_mut() {
+            stack.push(graph.ends.range(*root));
+            while let Some(rest) = stack.last_mut() {
                 let Some(edge) = rest.next() else {
                     stack.pop();
                     continue;
                 };
-                let target = targets[edge as usize];
-                if tree.numbers[target as usize] == NOBODY {
-                    let parent = *number;
-                    stack.push((tree.find(target, parent), edges(ends, target)));
+                let target = graph.targets[edge as usize];
+                if tree.find(target) {
+                    stack.push(graph.ends.range(target));
                 }
             }
         }
         tree
     }
 
-    fn find(&mut self, object: u32, parent: u32) -> u32 {
-        let number = self.order.len() as u32;
+    /// Gives an object the next number, if it has none; whether it had none.
+    fn find(&mut self, object: u32) -> bool {
+        let number = &mut self.numbers[object as usize];
+        if *number != NOBODY {
+            return false;
+        }
+        *number = self.order.len() as u32;
         self.order.push(object);
-        self.parents.push(parent);
-        self.numbers[object as usize] = number;
-        number
+        true
     }
 }
 
@@ -120,22 +125,16 @@ struct Predecessors {
 }
 
 impl Predecessors {
-    fn collect(
-        ends: &[u32],
-        targets: &[u32],
-        roots: &[u32],
-        order: &[u32],
-        numbers: &[u32],
-    ) -> Self {
+    fn collect(graph: &Graph, order: &[u32], numbers: &[u32]) -> Self {
         // Counts first, then the places behind them: the end of each becomes its begin while it is filled from behind.
         let mut places = vec![0_u32; order.len()];
         let reached = || {
             let objects = order.iter().enumerate().skip(1);
             let edges = objects.flat_map(|(number, object)| {
-                let targets = &targets[to_usize(edges(ends, *object))];
-                targets.iter().map(move |target| (number as u32, *target))
+                let targets = graph.targets_of(*object).iter();
+                targets.map(move |target| (number as u32, *target))
             });
-            edges.chain(roots.iter().map(|root| (0, *root)))
+            edges.chain(graph.roots.iter().map(|root| (0, *root)))
         };
         for (_, target) in reached() {
             places[numbers[target as usize] as usize] += 1;
@@ -158,37 +157,59 @@ impl Predecessors {
     }
 
     fn of(&self, number: u32) -> &[u32] {
-        &self.all[to_usize(edges(&self.ends, number))]
+        let begin = match number {
+            0 => 0,
+            number => self.ends[number as usize - 1],
+        };
+        &self.all[to_usize(begin..self.ends[number as usize])]
+    }
+
+    /// Puts something in the place of where those of a number end. They and those of larger numbers are asked for no more.
+    fn replace(&mut self, number: u32, semi: u32) {
+        let begin = match number {
+            0 => 0,
+            number => self.ends[number as usize - 1],
+        };
+        self.all.truncate(begin as usize);
+        if self.all.capacity() - self.all.len() > GIVEN_BACK {
+            self.all.shrink_to_fit();
+        }
+        self.ends[number as usize] = semi;
     }
 }
 
-fn to_usize(range: std::ops::Range<u32>) -> std::ops::Range<usize> {
+/// So many numbers that are needed no more are given back to the system at once.
+const GIVEN_BACK: usize = 1 << 20;
+
+fn to_usize(range: Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// Finds the dominators of all numbers of a search. `parents` becomes the result.
-fn semi_nca(mut before: Predecessors, parents: Vec<u32>) -> Vec<u32> {
-    let count = parents.len() as u32;
-    let mut forest = Forest {
-        ancestors: parents.clone(),
-        smallest: (0..count).collect(),
-        path: Vec::new(),
-    };
+/// Finds the dominators of all numbers of a search.
+fn semi_nca(mut before: Predecessors) -> Vec<u32> {
+    let count = before.ends.len() as u32;
+    let mut forest = Forest::new(count);
+    let mut parents = Vec::with_capacity(count as usize);
     // The semidominator of an object is the smallest number from which a path leads to it whose inner numbers are all
     // larger than its own.
     for number in (1..count).rev() {
-        let mut semi = parents[number as usize];
+        let earlier = before.of(number).iter().filter(|from| **from < number);
+        let parent = earlier.max().copied().unwrap_or(0);
+        let mut semi = parent;
         for from in before.of(number) {
             semi = semi.min(forest.smallest(*from, number + 1));
         }
-        forest.smallest[number as usize] = semi;
-        // Where the predecessors of this number end is asked for no more: its semidominator takes that place.
-        before.ends[number as usize] = semi;
+        parents.push(parent);
+        forest.add(parent, semi);
+        before.replace(number, semi);
     }
     // Most of what was needed so far is given back before the jumps are made.
     drop(forest);
     let semis = std::mem::take(&mut before.ends);
     drop(before);
+    // The root of all is its own.
+    parents.push(0);
+    parents.reverse();
     let mut dominators = parents;
     let mut jumps = Jumps::with_capacity(count as usize);
     for number in 1..count as usize {
@@ -261,23 +282,43 @@ impl Jumps {
 /// The part of the search tree whose semidominators are known: each number from the last one that was done on is linked to
 /// its parent. Paths to the root of a part are shortened as they are walked.
 struct Forest {
+    /// The largest number.
+    last: u32,
+    /// By number from the last one down.
     ancestors: Vec<u32>,
-    /// The smallest semidominator on the shortened path; of a number that is not done, itself.
+    /// The smallest semidominator on the shortened path, by number from the last one down.
     smallest: Vec<u32>,
     path: Vec<u32>,
 }
 
 impl Forest {
+    /// No number is done.
+    fn new(count: u32) -> Self {
+        Self {
+            last: count.saturating_sub(1),
+            ancestors: Vec::with_capacity(count as usize),
+            smallest: Vec::with_capacity(count as usize),
+            path: Vec::new(),
+        }
+    }
+
+    /// Adds the number before the one that was added last.
+    fn add(&mut self, parent: u32, semi: u32) {
+        self.ancestors.push(parent);
+        self.smallest.push(semi);
+    }
+
     /// The smallest semidominator between this number and the root of its part; of one that is not done, itself. Numbers from
     /// `linked` on are done.
     fn smallest(&mut self, number: u32, linked: u32) -> u32 {
-        let mut at = number as usize;
-        if self.ancestors[at] < linked {
-            return self.smallest[at];
+        if number < linked {
+            return number;
         }
+        let place = |number: u32| (self.last - number) as usize;
+        let mut at = place(number);
         while self.ancestors[at] >= linked {
             self.path.push(at as u32);
-            at = self.ancestors[at] as usize;
+            at = place(self.ancestors[at]);
         }
         let mut best = self.smallest[at];
         let root = self.ancestors[at];

@@ -6,7 +6,9 @@
 
 use foldhash::HashMap;
 
-const PAGE_BITS: u32 = 16;
+use crate::rising::{LOW_BITS, Rising};
+
+const PAGE_BITS: u32 = LOW_BITS;
 const PAGE: u64 = 1 << PAGE_BITS;
 /// Words of 64 bits that have one bit for each eight bytes of a page.
 const WORDS: usize = (PAGE / 8 / 64) as usize;
@@ -16,7 +18,7 @@ const MANY: u32 = 64;
 /// The objects of one snapshot by the 64 KiB of addresses in which they begin. The number of an object is its place among the addresses that
 /// [`Pages::of`] was given.
 pub struct Pages<'a> {
-    addresses: &'a [u64],
+    addresses: &'a Rising,
     pages: HashMap<u64, Page>,
     bits: Vec<Bits>,
 }
@@ -38,15 +40,14 @@ struct Bits {
 }
 
 impl<'a> Pages<'a> {
-    /// Makes the pages of the objects at these addresses, which must rise.
-    pub fn of(addresses: &'a [u64]) -> Self {
+    /// Makes the pages of the objects at these addresses, each of which is there once.
+    pub fn of(addresses: &'a Rising) -> Self {
         let mut found = Pages {
             addresses,
             pages: HashMap::default(),
             bits: Vec::new(),
         };
-        let mut first = 0;
-        for objects in addresses.chunk_by(|one, next| one >> PAGE_BITS == next >> PAGE_BITS) {
+        for (number, first, objects) in addresses.pages() {
             let end = first + objects.len() as u32;
             let mut page = Page {
                 first,
@@ -59,8 +60,7 @@ impl<'a> Pages<'a> {
                 found.bits.push(bits);
                 page.bits = found.bits.len() as u32;
             }
-            found.pages.insert(objects[0] >> PAGE_BITS, page);
-            first = end;
+            found.pages.insert(number, page);
         }
         found
     }
@@ -85,8 +85,8 @@ impl<'a> Pages<'a> {
             let number = self.bits[bits as usize].number(address)?;
             return Some(page.first + number);
         }
-        let objects = &self.addresses[page.first as usize..page.end as usize];
-        let found = objects.binary_search(&address).ok()?;
+        let objects = self.addresses.low(page.first..page.end);
+        let found = objects.binary_search(&(address as u16)).ok()?;
         Some(page.first + found as u32)
     }
 }
@@ -123,7 +123,7 @@ impl Finder<'_> {
 
 impl Bits {
     /// Returns the bits of a page's objects; `None` if the address of one is no multiple of eight.
-    fn of(objects: &[u64]) -> Option<Self> {
+    fn of(objects: &[u16]) -> Option<Self> {
         let mut bits = Bits {
             places: [0; WORDS],
             before: [0; WORDS],
@@ -132,7 +132,7 @@ impl Bits {
             if !address.is_multiple_of(8) {
                 return None;
             }
-            let place = (address % PAGE / 8) as usize;
+            let place = usize::from(*address / 8);
             bits.places[place / 64] |= 1 << (place % 64);
         }
         let mut sum = 0;
@@ -166,7 +166,8 @@ mod tests {
         addresses.extend([0x7f00_0001_0008, 0x7f00_0001_fff8]);
         addresses.extend((0..100).map(|number| 0x7f00_0002_0001 + number * 9));
         addresses.extend((0..8192).map(|place| !0xffff + place * 8));
-        let pages = Pages::of(&addresses);
+        let rising = addresses.iter().copied().collect();
+        let pages = Pages::of(&rising);
         assert_eq!(pages.bits.len(), 2);
         let mut finder = pages.finder();
         for (number, address) in addresses.iter().enumerate() {

@@ -4,7 +4,9 @@
 
 use crate::about::{About, Losses, Memory};
 use crate::build::Columns;
+use crate::edge_names::EdgeNames;
 use crate::names::{EdgeName, Flags, KindId, Role, RootName};
+use crate::rising::Rising;
 use crate::text::{TextId, Texts};
 
 /// The line of a file that made objects.
@@ -21,6 +23,51 @@ pub struct Site {
 pub(crate) struct Kind {
     pub name: TextId,
     pub role: Role,
+}
+
+/// Fingerprints of some objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprints {
+    /// The objects that have one.
+    pub objects: Rising,
+    /// Of each of these objects, its fingerprint.
+    pub values: Vec<u64>,
+}
+
+impl Fingerprints {
+    /// Adds that of an object behind all that have one.
+    pub fn push(&mut self, object: u32, fingerprint: u64) {
+        self.objects.push(object.into());
+        self.values.push(fingerprint);
+    }
+
+    /// The fingerprint of an object.
+    pub fn get(&self, object: u32) -> Option<u64> {
+        let found = self.objects.find(object.into())?;
+        Some(self.values[found as usize])
+    }
+
+    /// Objects and their fingerprints.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let objects = self.objects.iter().map(|object| object as u32);
+        objects.zip(self.values.iter().copied())
+    }
+
+    /// Those of the same objects in another order: `order` has the old number of each.
+    pub fn reordered(self, order: &[u32]) -> Self {
+        let mut turned = Self::default();
+        if self.values.is_empty() {
+            return turned;
+        }
+        turned.values.reserve_exact(self.values.len());
+        turned.objects.reserve_exact(self.values.len());
+        for (new, old) in (0..).zip(order) {
+            if let Some(fingerprint) = self.get(*old) {
+                turned.push(new, fingerprint);
+            }
+        }
+        turned
+    }
 }
 
 /// A reference that no object holds.
@@ -53,10 +100,9 @@ pub struct Snapshot {
     pub(crate) sites: Vec<Site>,
     pub(crate) columns: Columns,
     /// Where the edges of each object end.
-    pub(crate) ends: Vec<u32>,
+    pub(crate) ends: Rising,
     pub(crate) targets: Vec<u32>,
-    /// Packed names of the edges.
-    pub(crate) names: Vec<u32>,
+    pub(crate) names: EdgeNames,
     pub(crate) roots: Vec<Root>,
 }
 
@@ -75,7 +121,7 @@ impl Snapshot {
         for round in [false, true] {
             for object in 0..self.len() as u32 {
                 let at = object as usize;
-                if !reached[at] && led_to[at] == round && wanted(self.columns.addresses[at]) {
+                if !reached[at] && led_to[at] == round && wanted(self.address(object)) {
                     self.roots.push(Root {
                         target: object,
                         name,
@@ -151,14 +197,13 @@ impl Snapshot {
     /// The number of the object at an address.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<u32> {
-        let found = self.columns.addresses.binary_search(&address).ok()?;
-        Some(found as u32)
+        self.columns.addresses.find(address)
     }
 
     /// Where an object lies in the process.
     #[must_use]
     pub fn address(&self, object: u32) -> u64 {
-        self.columns.addresses[object as usize]
+        self.columns.addresses.get(object)
     }
 
     /// The kind of an object.
@@ -234,9 +279,7 @@ impl Snapshot {
     /// The fingerprint of a text.
     #[must_use]
     pub fn fingerprint(&self, object: u32) -> Option<u64> {
-        let all = &self.columns.fingerprints;
-        let found = all.binary_search_by_key(&object, |one| one.0).ok()?;
-        Some(all[found].1)
+        self.columns.fingerprints.get(object)
     }
 
     /// Facts of one bit.
@@ -260,11 +303,24 @@ impl Snapshot {
     /// The references of an object, in the order in which they were given.
     pub fn edges(&self, object: u32) -> impl ExactSizeIterator<Item = Edge> + '_ {
         let range = self.edge_range(object);
-        let targets = self.targets[range.clone()].iter();
-        targets.zip(&self.names[range]).map(|(target, name)| Edge {
+        let begin = range.start as u32;
+        let targets = self.targets[range].iter().enumerate();
+        targets.map(move |(place, target)| Edge {
             target: *target,
-            name: EdgeName::unpack(*name).unwrap_or(EdgeName::Internal),
+            name: self.name(begin + place as u32, place as u32),
         })
+    }
+
+    /// The name of an edge, which has this place among those of its object.
+    pub(crate) fn name(&self, edge: u32, place: u32) -> EdgeName {
+        let packed = self.names.get(edge, place);
+        EdgeName::unpack(packed).unwrap_or(EdgeName::Internal)
+    }
+
+    /// The number of the object whose edge this is, and the place of the edge among its own.
+    pub(crate) fn holder(&self, edge: u32) -> (u32, u32) {
+        let holder = self.ends.below(u64::from(edge) + 1);
+        (holder, edge - self.ends.range(holder).start)
     }
 
     /// The references to an object, with the number of the object that holds each in the place of the target: the first
@@ -272,14 +328,14 @@ impl Snapshot {
     #[must_use]
     pub fn referrers(&self, object: u32, most: usize) -> (Vec<Edge>, u64) {
         let (mut found, mut count) = (Vec::new(), 0);
-        let edges = self.targets.iter().zip(&self.names).enumerate();
-        for (edge, (_, name)) in edges.filter(|(_, (target, _))| **target == object) {
+        let edges = (0..).zip(&self.targets);
+        for (edge, _) in edges.filter(|(_, target)| **target == object) {
             count += 1;
             if found.len() < most {
-                let holder = self.ends.partition_point(|end| *end as usize <= edge);
+                let (holder, place) = self.holder(edge);
                 found.push(Edge {
-                    target: holder as u32,
-                    name: EdgeName::unpack(*name).unwrap_or(EdgeName::Internal),
+                    target: holder,
+                    name: self.name(edge, place),
                 });
             }
         }
@@ -288,12 +344,8 @@ impl Snapshot {
 
     /// The numbers of an object's edges among all.
     pub(crate) fn edge_range(&self, object: u32) -> std::ops::Range<usize> {
-        let object = object as usize;
-        let begin = match object {
-            0 => 0,
-            _ => self.ends[object - 1],
-        };
-        begin as usize..self.ends[object] as usize
+        let range = self.ends.range(object);
+        range.start as usize..range.end as usize
     }
 }
 

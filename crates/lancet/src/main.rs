@@ -45,6 +45,7 @@ extern "C" fn note_pipes() {
 fn main() -> ExitCode {
     failure::note_panics();
     ui::interrupt::outlive_file_size_limit();
+    reserve::map_what_is_large();
     let done = failure::catch(|| {
         let command = match cli::Cli::try_parse() {
             Ok(cli) => cli.command,

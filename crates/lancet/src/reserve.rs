@@ -123,6 +123,18 @@ pub fn begin() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Blocks of so many bytes are mappings of their own: a heap snapshot of many objects consists of such as grow.
+const LARGE: libc::c_int = 1 << 20;
+
+/// Has each large block be a mapping of its own, whatever was freed before. Otherwise glibc raises that limit to 32 MiB as such blocks are
+/// freed, and those that grow below it leave what they had in the heap: of a snapshot of 9.6 million objects 100 MiB.
+pub fn map_what_is_large() {
+    // SAFETY: mallopt takes integers, and no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+    }
+}
+
 const WHOSE: &str = "the address space of lancet is limited (ulimit -v, -d)";
 
 /// Whether a panic was one of the standard library's because a thread found no memory for its stack.

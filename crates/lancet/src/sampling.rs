@@ -196,8 +196,9 @@ fn rest_until(due: Instant, is_over: &dyn Fn() -> bool) {
 struct Sampling {
     /// How often all processes were looked at.
     rounds: u64,
-    /// How often a process was looked at.
+    /// How often a process was looked at, and which.
     looks: u64,
+    processes: BTreeSet<i32>,
     /// How long all of them stood still for that.
     stood: Duration,
     /// The processes of which some look has not seen every thread.
@@ -214,6 +215,7 @@ impl Sampling {
     /// Notes a look at a process.
     fn note(&mut self, pid: i32, look: &Look) {
         self.looks += 1;
+        self.processes.insert(pid);
         self.stood += look.stopped;
         if !look.all {
             self.missed.insert(pid);
@@ -229,14 +231,18 @@ impl Sampling {
         self.processors.extend(processors);
     }
 
-    /// Says how many looks there were in so long a time.
+    /// Says how many looks there were in so long a time. Of several processes it is how often all of them were looked at: what is said of the
+    /// average look is of that.
     fn title(&self, length: Duration) -> String {
-        format!(
-            "{} {} in {:.1} s",
-            grouped(self.looks),
-            plural(self.looks, "look", "looks"),
-            length.as_secs_f64()
-        )
+        let length = length.as_secs_f64();
+        let processes = self.processes.len();
+        if processes > 1 {
+            let rounds = plural(self.rounds, "round", "rounds");
+            let count = grouped(self.rounds);
+            return format!("{count} {rounds} of looks at {processes} processes in {length:.1} s");
+        }
+        let looks = plural(self.looks, "look", "looks");
+        format!("{} {looks} in {length:.1} s", grouped(self.looks))
     }
 
     /// When the round after the one of `due`, which has ended `now`, is to begin: rounds are `interval` apart. Those that
@@ -291,6 +297,23 @@ mod tests {
     fn few_samples_say_what_they_are_worth() {
         assert_eq!(error(17), " (so few that a share may be 24 points off)");
         assert_eq!(error(500), "");
+    }
+
+    #[test]
+    fn looks_at_several_processes_are_told_by_rounds() {
+        let mut sampling = Sampling {
+            rounds: 3,
+            looks: 3,
+            processes: BTreeSet::from([7]),
+            ..Sampling::default()
+        };
+        let title = |sampling: &Sampling| sampling.title(Duration::from_millis(100));
+        assert_eq!(title(&sampling), "3 looks in 0.1 s");
+        // The child came after the first round.
+        sampling.looks = 5;
+        sampling.processes.insert(8);
+        let told = "3 rounds of looks at 2 processes in 0.1 s";
+        assert_eq!(title(&sampling), told);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use vm::{Fault, Memory};
 
+use crate::asleep::Asleep;
 use crate::interrupted::InCall;
 use crate::stop::thread_ids;
 use crate::wait::others::{self, Others, Role};
@@ -21,7 +22,8 @@ const DEEPEST: u32 = 4;
 const LONGEST: Duration = Duration::from_millis(300);
 /// How long the process at the other end must have slept. Two that talk to each other wait in turn all the time, but not at the same moment: of
 /// this one it shows that it slept already when the first one was seen asleep, which is a search among the descriptors of all processes
-/// and [`LONGEST`] ago at most.
+/// and [`LONGEST`] ago at most. Where the kernel does not say how long it has slept ([`slept_for`]), it is shown otherwise: it is seen
+/// asleep, then the first one in the same call as before, and then that it has slept on.
 const SLEPT: Duration = Duration::from_secs(1);
 
 /// Nothing is read of the memory of the child, whose lists of descriptors are not looked into.
@@ -36,12 +38,16 @@ impl Memory for Nothing {
 /// Notes it in the waits of process `pid`, whose [others](others::find) are known, where it waits for one other process, and that waits in
 /// turn for what this process alone can do.
 pub fn note(pid: i32, waits: &mut [&mut Wait]) {
+    note_by(pid, waits, &slept_for);
+}
+
+/// How long a thread of a process has slept, as the kernel says.
+type Slept<'a> = &'a dyn Fn(i32, i32) -> Option<Duration>;
+
+fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
     let since = Instant::now();
-    let of = Waiting {
-        pid,
-        alone: thread_ids(pid).is_ok_and(|threads| threads.len() == 1),
-    };
-    let at_least = if of.alone { Duration::ZERO } else { SLEPT };
+    let alone = thread_ids(pid).is_ok_and(|threads| threads.len() == 1);
+    let at_least = if alone { Duration::ZERO } else { SLEPT };
     // Many threads may wait for the same process, or each for one of its own.
     let mut known: HashMap<(i32, Duration), Option<String>> = HashMap::new();
     for wait in waits.iter_mut() {
@@ -49,6 +55,11 @@ pub fn note(pid: i32, waits: &mut [&mut Wait]) {
             continue;
         }
         let is_one = is_one(wait);
+        let of = Waiting {
+            pid,
+            alone,
+            call: (wait.number, wait.arguments),
+        };
         for others in &mut wait.others {
             let child = only_child(others).map(|child| (child, at_least));
             let at_end = || only_end(others).filter(|_| is_one).map(|end| (end, SLEPT));
@@ -60,7 +71,7 @@ pub fn note(pid: i32, waits: &mut [&mut Wait]) {
             }
             let in_turn_for = known
                 .entry(asked)
-                .or_insert_with(|| awaits(asked, of, DEEPEST));
+                .or_insert_with(|| awaits(asked, of, DEEPEST, slept));
             others.in_turn_for.clone_from(in_turn_for);
             others.in_turn = others.in_turn_for.is_some();
         }
@@ -105,26 +116,88 @@ struct Waiting {
     pid: i32,
     /// Whether the thread that waits is its only one.
     alone: bool,
+    /// Number and arguments of the call in which it waits.
+    call: (i64, [u64; 6]),
+}
+
+impl Waiting {
+    /// Whether one of its threads is in that call now.
+    fn is_in_call(self) -> bool {
+        let threads = thread_ids(self.pid).unwrap_or_default();
+        let calls = threads.iter().map(|tid| InCall::read(self.pid, *tid));
+        let mut calls = calls.filter_map(|call| call.ok().flatten());
+        calls.any(|call| (call.number, call.arguments) == self.call)
+    }
 }
 
 /// Returns what the only thread of a process waits for, and has for so long at least, if nobody but process `of` can bring it about: `write:
 /// pipe, descriptor 1`.
-fn awaits((pid, least): (i32, Duration), of: Waiting, depth: u32) -> Option<String> {
+fn awaits((pid, least): (i32, Duration), of: Waiting, depth: u32, slept: Slept) -> Option<String> {
     let [tid] = thread_ids(pid).ok()?[..] else {
         return None;
     };
     let call = InCall::read(pid, tid).ok()??;
-    let mut wait = Waits::of(pid, &Nothing).wait(tid, &call, slept_for(pid, tid));
-    if least > wait.asleep.unwrap_or_default() || wait.timed {
+    let mut wait = Waits::of(pid, &Nothing).wait(tid, &call, slept(pid, tid));
+    if wait.timed || wait.asleep.is_some_and(|asleep| asleep < least) {
         return None;
     }
+    let is_unknown = wait.asleep.is_none() && least != Duration::ZERO;
+    let seen = || Asleep::in_kernel(pid, tid).filter(|asleep| *asleep.call() == call);
+    let seen = if is_unknown { Some(seen()?) } else { None };
     others::find(pid, &mut [&mut wait]);
     let mut ends = wait.others.iter().filter_map(only_end);
     if is_one(&wait) && ends.any(|end| end == of.pid) {
         let may_tell = of.alone || WRITES.contains(&wait.number);
-        may_tell.then_some(())?;
+        let at_once = || seen.is_none_or(|asleep| of.is_in_call() && asleep.sleeps_on());
+        (may_tell && at_once()).then_some(())?;
         return Some(format!("{}: {}", wait.call?, wait.on[0]));
     }
     let child = wait.others.iter().find_map(only_child)?;
-    awaits((child, least), of, depth.checked_sub(1)?)
+    awaits((child, least), of, depth.checked_sub(1)?, slept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    /// A Python that waits for a byte of a `cat`, which waits for one of it.
+    #[test]
+    fn an_unknown_sleep_is_seen_otherwise() {
+        let script = "import os, subprocess\n\
+            cat = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n\
+            print('ready', flush=True)\nos.read(cat.stdout.fileno(), 1)";
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Debian's python3");
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        assert!(said.map_while(Result::ok).any(|line| line == "ready"));
+        let pid = child.id() as i32;
+        let told = |slept: Option<Duration>, change: &dyn Fn(&mut Wait)| {
+            let asleep = Asleep::in_kernel(pid, pid)?;
+            let mut wait = Waits::of(pid, &Nothing).wait(pid, asleep.call(), None);
+            others::find(pid, &mut [&mut wait]);
+            change(&mut wait);
+            note_by(pid, &mut [&mut wait], &|_, _| slept);
+            wait.others.first()?.in_turn_for.clone()
+        };
+        let until = Instant::now() + Duration::from_secs(60);
+        let as_it_is = |_: &mut Wait| {};
+        // Both fall asleep a moment after what is said.
+        let found = loop {
+            match told(None, &as_it_is) {
+                None => assert!(Instant::now() < until, "they never wait for each other"),
+                Some(found) => break found,
+            }
+        };
+        assert!(found.starts_with("read: pipe"), "{found}");
+        assert_eq!(told(Some(SLEPT), &as_it_is), Some(found));
+        assert_eq!(told(Some(SLEPT / 2), &as_it_is), None, "they may talk");
+        // The first one has gone on meanwhile: it is in another call.
+        let gone_on = |wait: &mut Wait| wait.arguments[2] += 1;
+        assert_eq!(told(None, &gone_on), None);
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
 }

@@ -164,12 +164,14 @@ impl GuestMemory {
         lengths
     }
 
-    /// Whether the memory is left by all who used it: its process has ended or runs another program. Where the memory is not read through its
-    /// file this cannot be told, and is false.
+    /// Whether the memory is left by all who used it: its process has ended or runs another program.
     pub fn is_left(&self) -> bool {
         // The kernel answers 0 bytes for such a memory (`mem_rw`, fs/proc/base.c), and EIO for an address where nothing is.
         const NOWHERE: u64 = 16;
-        matches!(&self.access, Access::File(file) if file.read_at(&mut [0], NOWHERE).is_ok_and(|read| read == 0))
+        match &self.access {
+            Access::File(file) => file.read_at(&mut [0], NOWHERE).is_ok_and(|read| read == 0),
+            Access::Calls(calls) => calls.is_left(),
+        }
     }
 
     fn read_all(&self, at: u64, into: &mut [u8]) -> io::Result<()> {

@@ -4,10 +4,10 @@
 //! objects the words of the slot that are addresses of objects. Not read are compiled code and what objects of C types hold (`dmark`). Some
 //! objects were reached by the last mark although none of the references read leads to them: something held them then. Of these, as many
 //! become roots as are needed to reach the others.
-//! others are reached: somebody held them then.
 
 use super::globals;
 use super::names::each_named;
+use super::ractors::{Ractors, runs};
 use super::slots::Slots;
 use super::{Maker, Object};
 use crate::frozen::Frozen;
@@ -52,20 +52,23 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
     let ruby = Ruby::new(&frozen, facts).map_err(unreadable)?;
     let globals = globals::names(&ruby, found.memory, &found.data);
     let slots = Slots::of(&ruby).map_err(|error| error.to_string())?;
+    let ractors = Ractors::of(&ruby, &found.stacks, until);
     let mut walk = Walk {
         named: HashSet::default(),
         references: Vec::new(),
         maker: Maker::new(builder, ruby, globals, None),
         slots,
+        ractors,
+        found,
+        words: MOST_WORDS,
         untold: 0,
-        bytes: found.bytes,
     };
     if walk.maker.ruby.wants_shapes() {
         let note =
             "the VM's table of shapes was not found: what instance variables refer to is not known";
         walk.maker.builder.about_mut().notes.push(note.to_owned());
     }
-    walk.roots(found);
+    walk.roots();
     walk.maker.finalizers(until);
     walk.objects(until)?;
     Ok(walk.finish())
@@ -74,17 +77,19 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
 struct Walk<'a> {
     maker: Maker<'a>,
     slots: Slots,
+    ractors: Ractors,
+    found: &'a Found<'a>,
     /// Addresses that the object read at present refers to by name.
     named: HashSet<u64>,
     references: Vec<u64>,
+    /// Words of stacks that are still read.
+    words: u64,
     /// Objects of C types whose references are not known.
     untold: u64,
-    /// Bytes of memory in the core file: the limit of an object's size.
-    bytes: u64,
 }
 
 impl Walk<'_> {
-    fn roots(&mut self, found: &Found) {
+    fn roots(&mut self) {
         let object = self.maker.ruby.facts().object();
         let constants = self.maker.builder.text(b"Object");
         self.root(object, RootName::named(RootKind::Vm, constants));
@@ -95,15 +100,13 @@ impl Walk<'_> {
             self.root(target, name);
         }
         let text = self.maker.builder.text(b"machine_context");
-        let mut left = MOST_WORDS;
-        for (thread, range) in &found.stacks {
+        let stacks = self.found.stacks.iter().enumerate();
+        for (_, (thread, range)) in stacks.filter(|one| !self.ractors.has_stack(one.0)) {
             let name = RootName::named(RootKind::MachineStack, text).of_thread(*thread);
-            let mut at = range.start.next_multiple_of(8);
-            while at < range.end && left > 0 {
-                if let Ok(word) = self.maker.ruby.memory().u64(at) {
-                    self.root(word, name);
+            for word in words(self.maker.ruby, range, &mut self.words) {
+                if self.slots.has(word) {
+                    self.maker.builder.root(word, name);
                 }
-                (at, left) = (at.saturating_add(8), left - 1);
             }
         }
     }
@@ -134,7 +137,8 @@ impl Walk<'_> {
     fn object(&mut self, slot: Slot, slot_size: u64) {
         let ruby = self.maker.ruby;
         let bytes = ruby.size(slot.address, slot_size).unwrap_or(slot_size);
-        let bytes = bytes.min(self.bytes);
+        // The core file has so many.
+        let bytes = bytes.min(self.found.bytes);
         let object = Object {
             address: slot.address,
             slot: slot_size,
@@ -178,6 +182,16 @@ impl Walk<'_> {
                 }
             });
         }
+        if of == Type::Data {
+            self.ractors
+                .threads(slot.address)
+                .iter()
+                .for_each(|thread| note(*thread));
+            if let Some(stack) = self.ractors.stack(slot.address) {
+                let range = &self.found.stacks[stack].1;
+                words(ruby, range, &mut self.words).for_each(&mut note);
+            }
+        }
         let is_thread = self.maker.kinds.is_thread();
         let is_told = matches!(
             self.maker.kinds.role(),
@@ -187,17 +201,13 @@ impl Walk<'_> {
         let references = std::mem::take(&mut self.references);
         self.maker.object(object, &references);
         self.references = references;
-        if is_thread && self.runs(slot.address) {
-            let name = self.maker.builder.text(b"threads");
+        let is_ractor = !self.ractors.threads(slot.address).is_empty();
+        let is_held = self.ractors.holds(slot.address);
+        if is_ractor || is_thread && !is_held && runs(&ruby, slot.address) {
+            let name = if is_ractor { "ractors" } else { "threads" };
+            let name = self.maker.builder.text(name.as_bytes());
             self.root(slot.address, RootName::named(RootKind::Vm, name));
         }
-    }
-
-    /// Whether a thread has frames: it has started and not ended.
-    fn runs(&self, thread: u64) -> bool {
-        let ruby = &self.maker.ruby;
-        let context = ruby.context_of_object(thread);
-        context.is_some_and(|ec| ruby.current_cfp(ec).is_ok_and(|frame| frame != 0))
     }
 
     fn finish(mut self) -> Snapshot {
@@ -215,6 +225,19 @@ impl Walk<'_> {
         snapshot.hold_unreached(name, |address| slots.is_marked(address));
         snapshot
     }
+}
+
+/// The words of a stack, `left` at most.
+fn words<'a>(
+    ruby: Ruby<'a, Frozen<'a>>,
+    stack: &Range<u64>,
+    left: &mut u64,
+) -> impl Iterator<Item = u64> + use<'a> {
+    let count = (stack.end.saturating_sub(stack.start) / 8).min(*left);
+    *left -= count;
+    let first = stack.start.next_multiple_of(8);
+    let places = (0..count).map(move |number| first.saturating_add(number * 8));
+    places.filter_map(move |at| ruby.memory().u64(at).ok())
 }
 
 /// Whether words of an object's slot, in addition to named ones, may be references.

@@ -1,8 +1,20 @@
 //! Which slots of a Ruby's heap hold objects, and which objects the last mark has reached.
 
+use births::RubyGuest;
 use foldhash::HashMap;
+use process::memory::GuestMemory;
 use vm::Memory;
 use vm::ruby::{Error, Ruby, Type};
+
+/// Bytes of the smallest page of a Ruby's heap (2.7, 3.1).
+const PAGE: u64 = 16 << 10;
+
+/// How many slots the heap of a Ruby has, which has so many bytes in memory; `None` if it cannot be read.
+pub fn room(memory: &GuestMemory, guest: &RubyGuest, resident: u64) -> Option<u64> {
+    let ruby = Ruby::new(memory, guest.facts).ok()?;
+    let pages = ruby.pages().ok()?.take((resident / PAGE) as usize);
+    Some(pages.flatten().map(|page| page.total_slots).sum())
+}
 
 /// The slots of one Ruby's heap in a core file. Any word may be looked up: one that is not the address of a slot with an object is reported
 /// as none.

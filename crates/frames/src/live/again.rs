@@ -139,4 +139,89 @@ mod tests {
         child.kill().expect("ours");
         child.wait().expect("ours");
     }
+    /// Looks at a program that runs another one in its place for a line, until a function of that one is seen.
+    fn seen_after_exec(program: &str, arguments: &[&str], function: &str) {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Debian's own");
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut said = said.map_while(Result::ok);
+        assert!(said.any(|line| line == "ready"), "it never began");
+        let pid = child.id() as i32;
+        let mut live = Live::open(pid).expect("ours");
+        let mut is_seen = |function: &str| {
+            // In between it may have no VM yet, or another file at each look.
+            if live.look_again(Wanted::default()).is_err() {
+                return false;
+            }
+            let stacks = &live.seen().expect("a look").stacks;
+            let mut scripts = stacks.iter().flat_map(Stack::scripts);
+            scripts.any(|script| script.name.contains(function))
+        };
+        let mut until = |function: &str| {
+            let deadline = Instant::now() + LIMIT;
+            while !is_seen(function) {
+                assert!(Instant::now() < deadline, "{function} is never seen");
+                std::thread::yield_now();
+            }
+        };
+        until("before");
+        let input = child.stdin.as_mut().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        until(function);
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+
+    #[test]
+    fn neither_a_stranger_with_its_id_nor_a_memory_that_is_gone_is_told_as_the_process() {
+        let mut command = Command::new("sh");
+        let script = "echo ready; read go; exec sh -c 'echo next; read end'";
+        command
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("sh runs");
+        let mut said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut line = || said.next().expect("it says more").expect("ASCII");
+        assert_eq!(line(), "ready");
+        let mut live = Live::open(child.id() as i32).expect("ours");
+        live.look_again(Wanted::default()).expect("it lives");
+        let input = child.stdin.as_mut().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        assert_eq!(line(), "next");
+        // As if it had ended, and this were another process with its id.
+        live.start += 1;
+        let failed = live.look_again(Wanted::default());
+        assert!(failed.is_err_and(|error| error.is_left()));
+        assert!(live.seen().is_none());
+        // It is the same one, with another program.
+        live.start -= 1;
+        live.look_again(Wanted::default()).expect("it lives");
+        assert!(live.seen().is_some());
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        let failed = live.look_again(Wanted::default());
+        assert!(failed.is_err_and(|error| error.is_left()));
+        assert!(live.seen().is_none() && live.look(Wanted::default()).is_err());
+    }
+
+    const PYTHON: &str =
+        "import os, sys\ndef within_python():\n    sys.stdin.read()\nwithin_python()";
+    const RUBY: &str = "def within_ruby\n  STDIN.read\nend\nwithin_ruby";
+
+    #[test]
+    fn another_vm_in_the_same_process_is_read() {
+        let python = format!(
+            "def before\n  STDIN.gets\nend\nSTDOUT.puts 'ready'\nSTDOUT.flush\nbefore\nexec('/usr/bin/python3', '-c', {PYTHON:?})"
+        );
+        seen_after_exec("/usr/bin/ruby", &["-e", &python], "within_python");
+        let ruby = format!(
+            "import os, sys\ndef before():\n    sys.stdin.readline()\nprint('ready', flush=True)\nbefore()\nos.execv('/usr/bin/ruby', ['ruby', '-e', {RUBY:?}])"
+        );
+        seen_after_exec("/usr/bin/python3", &["-c", &ruby], "within_ruby");
+    }
 }

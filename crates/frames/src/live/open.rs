@@ -6,12 +6,14 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::asleep::Asleep;
+use process::guest::Status;
 use process::in_turn;
 use process::launchers::Launchers;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::pagemap::{Pagemap, stack_around};
 use process::pages::Pages;
+use process::programs;
 use process::room::Room;
 use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
 use process::wait::{others, retried};
@@ -37,6 +39,8 @@ pub const ALONE: u32 = 9;
 /// A running process, opened to be looked at.
 pub struct Live {
     pid: i32,
+    /// When the process was made ([`Status::start`]): another one may get its id when it has ended.
+    pub(super) start: u64,
     memory: GuestMemory,
     maps: Maps,
     modules: Modules,
@@ -102,13 +106,19 @@ pub struct Wanted {
 impl Live {
     /// Finds out what is mapped in process `pid` and which VMs run there. The process is not stopped yet.
     pub fn open(pid: i32) -> Result<Live> {
+        let start = Status::read(pid)?.start;
         let memory = GuestMemory::open(pid)?;
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
         let maps = Maps::of(pid)?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
         let Found { vms, unread } = scripts::find(&modules, &memory);
+        // All of that was read by the id.
+        if Status::read(pid)?.start != start {
+            return Err(process::Error::Gone(pid).into());
+        }
         Ok(Live {
             pid,
+            start,
             memory,
             maps,
             modules,
@@ -147,7 +157,7 @@ impl Live {
 
     /// Stops it, copies, lets it go on, and reads the copies.
     pub fn look(&mut self, wanted: Wanted) -> Result<Look> {
-        self.find_vm_again();
+        self.find_vm_again()?;
         Ok(self.look_but(wanted, Kept::default())?.0)
     }
 
@@ -155,8 +165,9 @@ impl Live {
     /// its stack cannot have changed, and a server with hundreds of idle threads is looked at as quickly as one with few. What its VM
     /// knows of it, who has the lock that it waits for among that, is so old too.
     pub fn look_again(&mut self, wanted: Wanted) -> Result<()> {
-        self.find_vm_again();
+        let found = self.find_vm_again();
         let before = self.again.take();
+        found?;
         let kept = before.map(|before| before.kept(self.pid));
         let (look, sleepers) = self.look_but(wanted, kept.unwrap_or_default())?;
         self.again = Some(Again::of(look, sleepers));
@@ -437,19 +448,35 @@ impl Live {
         ranges
     }
 
-    /// Searches once more for the VM of a process in which none was found: a program that has just begun loads its VM's
-    /// library, and makes the VM, after we have opened it. The searches become less and less frequent, because most processes
-    /// without a VM never get one.
-    fn find_vm_again(&mut self) {
+    /// Opens a process anew that has begun another program (execve(2)): its memory, its files and its VM are others. And searches once more
+    /// for the VM of a process in which none was found: a program that has just begun loads its VM's library, and makes the VM, after we
+    /// have opened it. The searches become less and less frequent, because most processes without a VM never get one.
+    ///
+    /// # Errors
+    /// Its memory is gone, and there is no other to be opened.
+    fn find_vm_again(&mut self) -> Result<()> {
+        if self.memory.is_left() {
+            *self = self.opened_anew()?;
+        }
         self.looks = self.looks.saturating_add(1);
         if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
-            // The memory is opened anew too, because the process may have run another program meanwhile.
-            if let Ok(now) = Live::open(self.pid) {
+            // Otherwise all that is known of it is still true.
+            if let Ok(now) = self.opened_anew() {
                 *self = Live {
                     looks: self.looks,
                     ..now
                 };
             }
+        }
+        Ok(())
+    }
+
+    /// The same process, opened as it is now. Another process may have its id by now, whose stacks are not to be told as this one's.
+    fn opened_anew(&self) -> Result<Live> {
+        let now = programs::at_present(self.pid, || Live::open(self.pid))?;
+        match now.start == self.start {
+            true => Ok(now),
+            false => Err(process::Error::Gone(self.pid).into()),
         }
     }
 

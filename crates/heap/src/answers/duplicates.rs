@@ -33,20 +33,41 @@ pub struct SameName {
     pub retained: u64,
 }
 
+/// The texts are looked at in so many parts, by their fingerprints: to have all in one order would take 24 bytes a text.
+const PARTS: u64 = 16;
+
 /// Living texts that are equal by length and fingerprint, those that waste most first.
 #[must_use]
 pub fn texts(analysis: &Analysis) -> Vec<EqualTexts> {
+    let mut equal = Vec::new();
+    let mut part = Vec::new();
+    for number in 0..PARTS {
+        equal_in(analysis, number, &mut part, &mut equal);
+    }
+    equal.sort_by_key(|texts| (std::cmp::Reverse(texts.wasted), texts.object));
+    equal
+}
+
+/// A text: fingerprint and length, by which equal ones are found, and its number.
+type Text = ((u64, u64), u32);
+
+/// Adds to `equal` those whose fingerprints are of this part. What `all` has is not used.
+fn equal_in(analysis: &Analysis, part: u64, all: &mut Vec<Text>, equal: &mut Vec<EqualTexts>) {
     let snapshot = analysis.snapshot();
-    let mut all: Vec<((u64, u64), u32)> = Vec::new();
-    for (object, fingerprint) in &snapshot.columns.fingerprints {
-        if analysis.is_living(*object) && snapshot.role(*object) == Role::Text {
-            let length = snapshot.length(*object).unwrap_or(0);
-            all.push(((*fingerprint, length), *object));
+    all.clear();
+    for (object, fingerprint) in snapshot.columns.fingerprints.iter() {
+        if fingerprint % PARTS == part
+            && analysis.is_living(object)
+            && snapshot.role(object) == Role::Text
+        {
+            let length = snapshot.length(object).unwrap_or(0);
+            all.push(((fingerprint, length), object));
         }
     }
     all.sort_unstable();
-    let equal = all.chunk_by(|one, other| one.0 == other.0);
-    let equal = equal.filter(|texts| texts.len() > 1).map(|texts| {
+    let alike = all.chunk_by(|one, other| one.0 == other.0);
+    let alike = alike.filter(|texts| texts.len() > 1);
+    equal.extend(alike.map(|texts| {
         let bytes = texts.iter().map(|text| snapshot.bytes(text.1));
         let (sum, most) = bytes.fold((0_u64, 0), |(sum, most), bytes| {
             (sum.saturating_add(bytes), bytes.max(most))
@@ -59,10 +80,7 @@ pub fn texts(analysis: &Analysis) -> Vec<EqualTexts> {
             frozen: frozen.count() as u64,
             site: commonest(texts.iter().filter_map(|text| snapshot.site(text.1))),
         }
-    });
-    let mut equal: Vec<EqualTexts> = equal.collect();
-    equal.sort_by_key(|texts| (std::cmp::Reverse(texts.wasted), texts.object));
-    equal
+    }));
 }
 
 /// Living classes of the same name, those of which there are most first. Names in angle brackets are no names but

@@ -107,10 +107,11 @@ impl<'a> Paths<'a> {
                     continue;
                 }
                 paths.edges[object as usize] = edge;
-                for edge in snapshot.edge_range(object) {
+                for (place, edge) in (0..).zip(snapshot.edge_range(object)) {
                     let target = snapshot.targets[edge];
                     if paths.edges[target as usize] == NOBODY {
-                        open[cost(snapshot.names[edge])].push(edge as u32);
+                        let name = snapshot.name(edge as u32, place);
+                        open[cost(name)].push(edge as u32);
                     }
                 }
             }
@@ -143,14 +144,12 @@ impl<'a> Paths<'a> {
             return None;
         }
         let snapshot = self.snapshot;
-        let at = edge as usize;
-        let Some(name) = snapshot.names.get(at) else {
-            let root = snapshot.roots.get(at - snapshot.edge_count())?;
+        if let Some(root) = (edge as usize).checked_sub(snapshot.edge_count()) {
+            let root = snapshot.roots.get(root)?;
             return Some((Via::Root(root.name), None));
-        };
-        let holder = snapshot.ends.partition_point(|end| *end <= edge);
-        let name = EdgeName::unpack(*name).unwrap_or(EdgeName::Internal);
-        Some((Via::Edge(name), Some(holder as u32)))
+        }
+        let (holder, place) = snapshot.holder(edge);
+        Some((Via::Edge(snapshot.name(edge, place)), Some(holder)))
     }
 
     /// The ways in which objects are held; at most so many are told. Takes some 100 bytes for each object on a path to one of them.
@@ -169,10 +168,10 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// What a reference of this packed name costs.
-fn cost(packed: u32) -> usize {
-    match EdgeName::unpack(packed) {
-        Some(EdgeName::Internal | EdgeName::Stack | EdgeName::ClassOf) | None => NAMELESS,
+/// What a reference of this name costs.
+fn cost(name: EdgeName) -> usize {
+    match name {
+        EdgeName::Internal | EdgeName::Stack | EdgeName::ClassOf => NAMELESS,
         _ => 1,
     }
 }

@@ -2,63 +2,66 @@
 
 use super::targets::NOWHERE;
 use crate::about::Losses;
+use crate::edge_names::EdgeNames;
+use crate::rising::Rising;
 
-/// Where those of each object end, and each one's target and name.
-pub struct Edges {
-    pub ends: Vec<u32>,
+/// Edges as they were given: where those of each object end, and each one's target and packed name.
+pub struct Given {
+    pub ends: Rising,
     pub targets: Vec<u32>,
     pub names: Vec<u32>,
 }
 
-impl Edges {
-    /// Without those that lead to no object, and how many these were.
-    pub fn whole(mut self) -> (Self, u64) {
-        if !self.targets.contains(&NOWHERE) {
-            return (self, 0);
-        }
-        let before = self.targets.len();
-        let (mut read, mut kept) = (0, 0);
-        for end in &mut self.ends {
-            while read < *end as usize {
-                if self.targets[read] != NOWHERE {
-                    (self.targets[kept], self.names[kept]) = (self.targets[read], self.names[read]);
-                    kept += 1;
-                }
-                read += 1;
-            }
-            *end = kept as u32;
-        }
-        self.targets.truncate(kept);
-        self.names.truncate(kept);
-        (self, (before - kept) as u64)
-    }
+/// Edges as a snapshot has them.
+pub struct Edges {
+    pub ends: Rising,
+    pub targets: Vec<u32>,
+    pub names: EdgeNames,
+}
 
-    /// The same for objects in another order, of which each has its old number in `order`. Edges of objects that are not in it are
-    /// counted as lost.
-    pub fn reordered(self, order: &[u32], losses: &mut Losses) -> (Self, u64) {
-        let count = self.targets.len();
-        let mut edges = Edges {
-            ends: Vec::with_capacity(order.len()),
-            targets: Vec::with_capacity(count),
-            names: Vec::with_capacity(count),
+impl Given {
+    /// The edges of the objects in another order, of which each has its old number in `order` (`None`: in this one). Those of objects that
+    /// are not in it, and those that lead to no object, are counted as lost.
+    pub fn in_order(self, order: Option<&[u32]>, losses: &mut Losses) -> Edges {
+        let Self {
+            ends: given,
+            targets,
+            names,
+        } = self;
+        let objects = order.map_or(given.len(), <[u32]>::len);
+        let range = |object: usize| {
+            let old = order.map_or(object, |order| order[object] as usize);
+            let range = given.range(old as u32);
+            range.start as usize..range.end as usize
         };
-        let mut seen = 0;
-        for old in order {
-            let old = *old as usize;
-            let begin = old.checked_sub(1).map_or(0, |before| self.ends[before]);
-            let range = begin as usize..self.ends[old] as usize;
-            seen += range.len();
-            let targets = self.targets[range.clone()].iter();
-            for (target, name) in targets.zip(&self.names[range]) {
-                if *target != NOWHERE {
-                    edges.targets.push(*target);
-                    edges.names.push(*name);
-                }
-            }
-            edges.ends.push(edges.targets.len() as u32);
+        let is_kept = |edge: &usize| targets[*edge] != NOWHERE;
+        let kept = |object: usize| range(object).filter(is_kept);
+        let (mut seen, mut count) = (0, 0);
+        let ends = (0..objects).map(|object| {
+            seen += range(object).len();
+            count += kept(object).count();
+            count as u64
+        });
+        let ends: Rising = ends.collect();
+        losses.edges += (targets.len() - seen) as u64;
+        losses.dangling_edges += (seen - count) as u64;
+        let placed = (0..objects).flat_map(|object| (0..).zip(kept(object)));
+        let short = EdgeNames::of(placed.map(|(place, edge)| (names[edge], place)), count);
+        // Most memory is in use where the targets are there twice.
+        drop(names);
+        let is_whole = order.is_none() && count == targets.len();
+        let targets = if is_whole {
+            targets
+        } else {
+            let mut of_kept = Vec::with_capacity(count);
+            let edges = (0..objects).flat_map(kept);
+            of_kept.extend(edges.map(|edge| targets[edge]));
+            of_kept
+        };
+        Edges {
+            ends,
+            targets,
+            names: short,
         }
-        losses.edges += (count - seen) as u64;
-        let dangling = seen - edges.targets.len();
-        (edges, dangling as u64)
     }
 }

@@ -113,7 +113,8 @@ mod tests {
         let mut addresses: Vec<u64> = (0..10).map(|window| (window << 32) + 0x1000).collect();
         addresses.extend((0..50).map(|number| 0x7f00_0000_0000 + number * 40));
         addresses.extend([0x7f10_0000_0001, u64::MAX - 7, u64::MAX]);
-        let pages = Pages::of(&addresses);
+        let rising = addresses.iter().copied().collect();
+        let pages = Pages::of(&rising);
         let mut targets = Targets::default();
         let mut wanted = Vec::new();
         for round in 0..WORTH_A_THREAD as u64 / 10 {

@@ -56,16 +56,16 @@ pub(crate) const LONGEST_TEXT: usize = 64 << 10;
 /// How many bytes of memory a reader needs for each.
 pub(crate) mod cost {
     /// An object: its address, kind, flags, and the end of its edges.
-    pub const OBJECT: u64 = 8 + 2 + 1 + 4;
+    pub const OBJECT: u64 = 2 + 2 + 1 + 2;
     /// An object in a column of numbers, which a snapshot has only if one of its objects has a number there.
     pub const COLUMN: u64 = 4;
-    /// A reference: its target and its name.
-    pub const EDGE: u64 = 8;
+    /// A reference: its target, and its name as it is read and as it stays.
+    pub const EDGE: u64 = 4 + 4 + 2;
     pub const ROOT: u64 = 24;
     /// A number that needs more than 32 bits, in a tree.
     pub const WIDE: u64 = 48;
     /// A fingerprint with the number of its object.
-    pub const FINGERPRINT: u64 = 16;
+    pub const FINGERPRINT: u64 = 8 + 2;
 }
 
 /// Why a snapshot cannot be read.

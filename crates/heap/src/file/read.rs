@@ -10,7 +10,9 @@ use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
 use crate::about::{About, Allocated, Collector, Losses, Memory, MemoryRow};
 use crate::column::Column;
+use crate::edge_names::{EdgeNames, placed};
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
+use crate::rising::Rising;
 use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::TextId;
 use varint::{Take, Wrong};
@@ -88,8 +90,7 @@ impl Snapshot {
                 break;
             }
         }
-        let snapshot = reading.map(|reading| reading.snapshot);
-        snapshot.ok_or(Error::Cut(0))
+        reading.map(Reading::finish).ok_or(Error::Cut(0))
     }
 }
 
@@ -116,6 +117,8 @@ struct Reading {
     columns: u64,
     /// The sum of the numbers of edges so far.
     edges: u64,
+    /// The packed names of edges: targets are read by them.
+    names: Vec<u32>,
 }
 
 impl Reading {
@@ -195,7 +198,16 @@ impl Reading {
             items: 0,
             columns: 0,
             edges: 0,
+            names: Vec::new(),
         })
+    }
+
+    /// The snapshot, of which all has come.
+    fn finish(mut self) -> Snapshot {
+        let names = placed(&self.snapshot.ends);
+        let names = names.map(|(edge, place)| (self.names[edge as usize], place));
+        self.snapshot.names = EdgeNames::of(names, self.names.len());
+        self.snapshot
     }
 
     /// Notes that a block of this section comes.
@@ -217,12 +229,22 @@ impl Reading {
         } = self.counts;
         let columns = &self.snapshot.columns;
         let object = cost::OBJECT + cost::COLUMN * self.columns;
+        let rising = [
+            &columns.addresses,
+            &columns.fingerprints.objects,
+            &self.snapshot.ends,
+        ];
+        let pages: usize = rising.iter().map(|one| one.page_room()).sum();
         let parts = [
             (objects as u64, object),
             (edges as u64, cost::EDGE),
             (roots as u64, cost::ROOT),
             (columns.wide() as u64, cost::WIDE),
-            (columns.fingerprints.capacity() as u64, cost::FINGERPRINT),
+            (
+                columns.fingerprints.values.capacity() as u64,
+                cost::FINGERPRINT,
+            ),
+            (pages as u64, Rising::PAGE),
             (self.counts.texts as u64, 4),
             (self.counts.text_bytes as u64, 1),
             (self.counts.sites as u64, 8),
@@ -245,9 +267,9 @@ impl Reading {
         snapshot.columns.kinds.reserve_exact(counts.objects);
         snapshot.columns.flags.reserve_exact(counts.objects);
         snapshot.ends.reserve_exact(counts.objects);
-        snapshot.names.reserve_exact(counts.edges);
         snapshot.targets.reserve_exact(counts.edges);
         snapshot.roots.reserve_exact(counts.roots);
+        self.names.reserve_exact(counts.edges);
     }
 
     /// How many items a section may have.
@@ -315,7 +337,7 @@ impl Reading {
             match block.section {
                 Section::Addresses => {
                     let number = take.number()?;
-                    let last = columns.addresses.last().copied();
+                    let last = columns.addresses.last();
                     let address = match last {
                         Some(last) if item > 0 => last.checked_add(number).ok_or(Wrong)?,
                         _ => number,
@@ -367,14 +389,14 @@ impl Reading {
     fn fingerprints(&mut self, items: usize, take: &mut Take) -> Result<(), Wrong> {
         let all = &mut self.snapshot.columns.fingerprints;
         for item in 0..items {
-            let last = all.last().map(|last| last.0);
+            let last = all.objects.last().map(|last| last as u32);
             let from = if item == 0 { 0 } else { last.unwrap_or(0) };
             let object = at_distance(take, from, self.counts.objects)?;
             if last.is_some_and(|last| last >= object) {
                 return Err(Wrong);
             }
             let bytes = take.exactly(8)?.try_into().map_err(|_| Wrong)?;
-            all.push((object, u64::from_le_bytes(bytes)));
+            all.push(object, u64::from_le_bytes(bytes));
         }
         Ok(())
     }
@@ -390,7 +412,7 @@ impl Reading {
                     if self.edges > self.counts.edges as u64 {
                         return Err(Wrong);
                     }
-                    snapshot.ends.push(self.edges as u32);
+                    snapshot.ends.push(self.edges);
                 }
                 Section::EdgeNames => {
                     let number = take.byte()?;
@@ -408,10 +430,10 @@ impl Reading {
                     EdgeName::unpack(packed)
                         .filter(|_| number < 32)
                         .ok_or(Wrong)?;
-                    snapshot.names.push(packed);
+                    self.names.push(packed);
                 }
                 _ => {
-                    let name = *snapshot.names.get(snapshot.targets.len()).ok_or(Wrong)?;
+                    let name = *self.names.get(snapshot.targets.len()).ok_or(Wrong)?;
                     let before = last.of(name);
                     *before = at_distance(take, *before, self.counts.objects)?;
                     snapshot.targets.push(*before);
@@ -448,7 +470,7 @@ impl Reading {
             && snapshot.columns.flags.len() == counts.objects
             && snapshot.ends.len() == counts.objects
             && self.edges == counts.edges as u64
-            && snapshot.names.len() == counts.edges
+            && self.names.len() == counts.edges
             && snapshot.targets.len() == counts.edges
             && snapshot.roots.len() == counts.roots;
         if whole {

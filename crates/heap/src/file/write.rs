@@ -179,10 +179,11 @@ impl Snapshot {
     }
 
     fn write_addresses(&self, out: &mut Output) {
-        let addresses = &self.columns.addresses;
+        let count = self.len();
+        let mut addresses = self.columns.addresses.iter();
         let mut before = 0;
-        out.items(Section::Addresses, addresses.len(), |raw, object, first| {
-            let address = addresses[object];
+        out.items(Section::Addresses, count, |raw, _, first| {
+            let address = addresses.next().unwrap_or(before);
             put(raw, if first { address } else { address - before });
             before = address;
         });
@@ -208,9 +209,10 @@ impl Snapshot {
 
     fn write_fingerprints(&self, out: &mut Output) {
         let all = &self.columns.fingerprints;
+        let (count, mut all) = (all.values.len(), all.iter());
         let mut before = 0;
-        out.items(Section::Fingerprints, all.len(), |raw, number, first| {
-            let (object, fingerprint) = all[number];
+        out.items(Section::Fingerprints, count, |raw, _, first| {
+            let (object, fingerprint) = all.next().unwrap_or((before, 0));
             put_distance(raw, if first { 0 } else { before }, object);
             raw.extend_from_slice(&fingerprint.to_le_bytes());
             before = object;
@@ -218,18 +220,21 @@ impl Snapshot {
     }
 
     fn write_edge_counts(&self, out: &mut Output) {
+        let mut ends = self.ends.iter();
         let mut begin = 0;
-        out.items(Section::EdgeCounts, self.ends.len(), |raw, object, _| {
-            put(raw, u64::from(self.ends[object] - begin));
-            begin = self.ends[object];
+        out.items(Section::EdgeCounts, self.ends.len(), |raw, _, _| {
+            let end = ends.next().unwrap_or(begin);
+            put(raw, end - begin);
+            begin = end;
         });
     }
 
     fn write_edge_names(&self, out: &mut Output) {
         let forms = EdgeName::forms();
+        let mut names = self.names.iter(&self.ends);
         let mut next_index = 0;
-        out.items(Section::EdgeNames, self.names.len(), |raw, edge, first| {
-            let (number, payload) = EdgeName::parts(self.names[edge]);
+        out.items(Section::EdgeNames, self.names.len(), |raw, _, first| {
+            let (number, payload) = EdgeName::parts(names.next().unwrap_or(0));
             if first {
                 next_index = 0;
             }
@@ -246,6 +251,7 @@ impl Snapshot {
     }
 
     fn write_edge_targets(&self, out: &mut Output) {
+        let mut names = self.names.iter(&self.ends);
         let mut last = LastTargets::new();
         let count = self.targets.len();
         out.items(Section::EdgeTargets, count, |raw, edge, first| {
@@ -253,7 +259,7 @@ impl Snapshot {
                 last = LastTargets::new();
             }
             let target = self.targets[edge];
-            let before = last.of(self.names[edge]);
+            let before = last.of(names.next().unwrap_or(0));
             put_distance(raw, *before, target);
             *before = target;
         });

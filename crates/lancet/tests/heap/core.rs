@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use heap::{EdgeName, Snapshot};
+use heap::{EdgeName, RootKind, Snapshot};
 
 use super::holders::{Holder, PYTHON, RUBY, assert_suspected};
 use super::taken::{read, taken};
@@ -71,6 +71,66 @@ fn whoever_keeps_most_alive_is_the_first_suspect_in_a_core() {
         for holder in PYTHON.iter().filter(is_wanted) {
             is_suspected(&python, "heap/holder.py", *holder);
         }
+    }
+}
+
+/// What each Ractor has in a local variable is its own, and no array is named without it.
+#[test]
+fn running_ractors_are_the_suspect_of_a_core() {
+    const RUNNING: &str = "$VERBOSE = nil
+for_each = Array.new(120) { Ractor.new { rows = Array.new(600) { |i| \"row #{i}\" }; Ractor.yield rows.size; Ractor.receive; rows } }
+for_each.each(&:take)
+puts 'ready'; $stdout.flush; gets";
+    // Ractors came with 3.0, and in 4.0 they have ports in the place of `yield` and `take`.
+    let has = |ruby: &Interpreter| ["system", "3.3", "3.4"].contains(&&*ruby.version);
+    for ruby in told_whole().into_iter().filter(has) {
+        let folder = TempDir::new("ractors");
+        let guest = Guest::asleep(ruby.command().args(["-e", RUNNING]));
+        let core = guest.core(&folder.join("core"));
+        let output = asked(&core, &[]);
+        assert_eq!(output.code(), 0, "{output:?}");
+        let first = first_suspect(&output);
+        // With the one of the main thread, if that is not named by itself.
+        let said = first.contains("120 × Ractor: ") || first.contains("121 × Ractor: ");
+        assert!(said, "{ruby}: {first}");
+    }
+}
+
+/// Ractors and threads that have ended and are kept are held by who keeps them: the VM holds only those that run.
+#[test]
+fn what_has_ended_is_no_root_of_a_core() {
+    const ENDED: &str = "$VERBOSE = nil
+$running = Array.new(4) { Ractor.new { Ractor.yield 1; Ractor.receive } }
+$running.each(&:take)
+$done = Array.new(60) { Ractor.new { Thread.new {}.join; 1 } }
+$done.each(&:take)
+Thread.pass until Ractor.count == 5
+$pool = Array.new(60) { Thread.new {} }
+$pool.each(&:join)
+puts 'ready'; $stdout.flush; gets";
+    let has = |ruby: &Interpreter| ["system", "3.3"].contains(&&*ruby.version);
+    for ruby in told_whole().into_iter().filter(has) {
+        let folder = TempDir::new("ended");
+        let guest = Guest::asleep(ruby.command().args(["-e", ENDED]));
+        let core = guest.core(&folder.join("core"));
+        let file = folder.join("core.heap");
+        let output = asked(&core, &["--save", file.to_str().expect("UTF-8")]);
+        assert_eq!(output.code(), 0, "{output:?}");
+        let snapshot = read(&file);
+        let is = |object: u32, class: &str| {
+            let found = snapshot.class(object).map(|class| snapshot.text(class));
+            found == Some(class.as_bytes())
+        };
+        let roots = snapshot.roots().iter();
+        let by_vm = roots.filter(|root| root.name.kind == RootKind::Vm);
+        let by_vm: Vec<u32> = by_vm.map(|root| root.target).collect();
+        let count = |class| by_vm.iter().filter(|target| is(**target, class)).count();
+        let ractors = (0..snapshot.len() as u32).filter(|object| is(*object, "Ractor"));
+        let threads = ractors.flat_map(|ractor| snapshot.edges(ractor));
+        let threads = threads.filter(|edge| is(edge.target, "Thread")).count();
+        // Those that run, and the main one.
+        let seen = (count("Ractor"), count("Thread"), threads);
+        assert_eq!(seen, (5, 0, 5), "{ruby}");
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes and of the size of a file |
+//! | `many` | many objects: memory and time are said before, and held |
 //! | `named` | what the VM keeps for itself, callbacks, functions, coroutines and cycles have names in the first row |
 //! | `native` | what objects made in C have beside themselves, arrays of numpy and their views among them |
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
@@ -42,6 +43,7 @@ mod holders;
 mod killed;
 mod ledger;
 mod limited;
+mod many;
 mod named;
 mod native;
 mod own;

@@ -84,6 +84,7 @@ pub const NAMING: &[&str] = &[
     "dump/src/ruby/globals.rs",
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
+    "dump/src/ruby/ractors.rs",
     "dump/src/ruby/slots.rs",
     // Whose bytes in a heap are an object's.
     "rss/src/heaps/mod.rs",

@@ -82,6 +82,12 @@ impl ByCalls {
         }
     }
 
+    /// Whether the process is no more in that address space.
+    pub fn is_left(&self) -> bool {
+        let checked = self.check_same();
+        checked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
+    }
+
     /// Reads as [`FileExt::read_at`] does of `/proc/PID/mem`.
     pub fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         if let Some(file) = &self.readable {
@@ -297,6 +303,7 @@ mod tests {
             readable: None,
             ..memory
         };
+        assert!(!memory.is_left());
         let first = program(pid);
         let mut input = child.stdin.take().expect("a pipe");
         input.write_all(b"go on\n").expect("it reads");
@@ -316,6 +323,7 @@ mod tests {
         let written = memory.write(&[7], at);
         assert!(matches!(written, Err(Error::Replaced(_))), "{written:?}");
         assert!(written.is_err_and(|error| error.is_left() && !error.is_end()));
+        assert!(memory.is_left());
         end(child);
     }
 }

@@ -89,7 +89,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     /// Returns the address of the C structure of an object of [`Type::Data`] (`RTYPEDDATA_GET_DATA`).
-    pub(super) fn structure(&self, object: u64) -> Result<u64, Fault> {
+    pub fn structure(&self, object: u64) -> Result<u64, Fault> {
         let data = object.wrapping_add(DATA);
         if self.is_in_slot(object)? {
             Ok(data)

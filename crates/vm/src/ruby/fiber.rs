@@ -77,15 +77,30 @@ pub struct Context {
 
 impl<M: Memory> Ruby<'_, M> {
     /// Calls `each` with the fibers there are, running ones included, some of them more than once. Every object of the
-    /// process is looked at.
-    pub fn each_fiber(&self, vm: u64, each: &mut dyn FnMut(Fiber)) -> Result<(), Error> {
+    /// process is looked at, but those in pages of which `is_done` says, by their first slots, that they were looked at already.
+    ///
+    /// # Errors
+    /// A page in the list cannot be read, because it is made or given back at this moment. What it has is missing, and nothing else.
+    pub fn each_fiber(
+        &self,
+        vm: u64,
+        is_done: &mut dyn FnMut(u64) -> bool,
+        each: &mut dyn FnMut(Fiber),
+    ) -> Result<(), Error> {
         let mut search = self.fiber_search(vm)?;
+        let mut unread = Ok(());
         for page in self.pages()? {
-            for slot in self.slots(page?).map_while(Result::ok) {
-                self.fibers_at(&mut search, &slot, each);
+            match page {
+                Ok(page) if is_done(page.start) => {}
+                Ok(page) => {
+                    for slot in self.slots(page).map_while(Result::ok) {
+                        self.fibers_at(&mut search, &slot, each);
+                    }
+                }
+                Err(error) => unread = Err(error),
             }
         }
-        Ok(())
+        unread
     }
 
     /// Begins a search for fibers, for a walk over all objects that asks [`Self::fibers_at`] about each of them.

@@ -27,7 +27,7 @@ use crate::{Fault, Memory};
 const LOCKING: u64 = 96;
 const KEEPING: u64 = 104;
 /// From `vm` back to `ractor` in `rb_thread_t`, since 3.0.
-const RACTOR_BEFORE_VM: u64 = 8;
+pub(super) const RACTOR_BEFORE_VM: u64 = 8;
 /// Offsets at which `next_mutex` may be in `rb_mutex_t`: `thread_sync.c`. It is the next one that the same thread holds. 4.0 has
 /// another word before it, and so have 3.3 from 3.3.10 and 3.4 from 3.4.7 on.
 const NEXT_MUTEX: [u64; 2] = [8, 16];

@@ -3,6 +3,7 @@
 //! Up to 3.2 libruby exports `ruby_current_vm_ptr`. Later ones do not, but a Thread object leads to
 //! its `rb_thread_t` and that to the VM, and so does any execution context.
 
+use super::locks::RACTOR_BEFORE_VM;
 use super::object::{KLASS, Type};
 use super::{Error, IdTable, Reference, Ruby, StTable};
 use crate::{Fault, Memory};
@@ -22,6 +23,10 @@ const RACTOR_COUNT: u64 = 24;
 /// More Ractors than any process has.
 const MOST_RACTORS: u32 = 1 << 20;
 
+/// How often the heap is walked for a Thread object. Where pages are given back meanwhile the list of them moves on, and the walk
+/// passes one over.
+const WALKS: u32 = 4;
+
 /// The name of the C type of Thread objects (`thread_data_type`, `vm.c`).
 const OF_THREADS: &[u8] = b"VM/thread";
 
@@ -31,24 +36,41 @@ impl<M: Memory> Ruby<'_, M> {
         if self.facts.vm() != 0 {
             return Ok(self.facts.vm());
         }
-        for page in self.pages()? {
-            let page = page?;
-            for slot in self.slots(page) {
-                let slot = slot?;
-                if Type::of(slot.flags) == Type::Data && slot.klass == self.facts.thread() {
-                    let thread = self.structure(slot.address)?;
-                    if self.memory.u64(thread.wrapping_add(THREAD_SELF)) == Ok(slot.address) {
-                        return Ok(self
-                            .memory
-                            .u64(thread.wrapping_add(self.layout.thread_vm))?);
-                    }
-                }
+        for _ in 0..WALKS {
+            if let Some(vm) = self.vm_of_a_thread()? {
+                return Ok(vm);
             }
         }
         Err(Error::garbled(
             "Thread object in the heap",
             self.facts.thread(),
         ))
+    }
+
+    /// Returns the `rb_vm_t` that the first Thread object in the heap leads to.
+    fn vm_of_a_thread(&self) -> Result<Option<u64>, Error> {
+        for page in self.pages()?.flatten() {
+            for slot in self.slots(page).map_while(Result::ok) {
+                if Type::of(slot.flags) == Type::Data && slot.klass == self.facts.thread() {
+                    let thread = self.structure(slot.address)?;
+                    if self.memory.u64(thread.wrapping_add(THREAD_SELF)) == Ok(slot.address) {
+                        let vm = thread.wrapping_add(self.layout.thread_vm);
+                        return Ok(Some(self.memory.u64(vm)?));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the `rb_ractor_t` that the thread of a Thread object belongs to; `None` if the object is no Thread, and where there are no Ractors.
+    pub fn ractor_of_thread(&self, object: u64) -> Result<Option<u64>, Error> {
+        if !self.facts.version().has_ractors() || self.thread_ec(object)?.is_none() {
+            return Ok(None);
+        }
+        let vm = self.structure(object)?.wrapping_add(self.layout.thread_vm);
+        let ractor = self.memory.u64(vm.wrapping_sub(RACTOR_BEFORE_VM))?;
+        Ok(Some(ractor).filter(|ractor| *ractor != 0))
     }
 
     /// Returns how many Ractors there are; 1 where there can be no others.

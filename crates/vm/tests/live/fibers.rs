@@ -1,9 +1,10 @@
 //! Fibers: all that are parked, where, and in which frames.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use vm::Memory;
 use vm::ruby::Ruby;
+use vm::{Fault, Memory};
 
 use crate::guest::{each_version, hex};
 
@@ -16,7 +17,7 @@ fn parked_fibers_are_found() {
         let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
         let vm = ruby.vm().expect("a VM");
         let mut fibers = BTreeMap::new();
-        ruby.each_fiber(vm, &mut |fiber| {
+        ruby.each_fiber(vm, &mut |_| false, &mut |fiber| {
             fibers.insert(fiber.address, fiber);
         })
         .expect("fibers");
@@ -79,5 +80,52 @@ fn parked_fibers_are_found() {
             fibers.len(),
             parked.len()
         );
+    });
+}
+
+/// Memory in which, when the list of pages is first read, another page stands in the place of one: pages before it were given back, and
+/// the list has moved on.
+struct Moving<'a> {
+    memory: &'a dyn Memory,
+    hidden: u64,
+    is_over: Cell<bool>,
+}
+
+impl Memory for Moving<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.memory.read(at, into)?;
+        if into == self.hidden.to_le_bytes() && !self.is_over.replace(true) {
+            into.fill(0);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_vm_is_found_while_pages_are_given_back() {
+    each_version(include_str!("empty.rb"), |version, guest| {
+        let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
+        let vm = ruby.vm().expect("a VM");
+        let pages = ruby.pages().expect("a list").flatten();
+        let has_thread = |page: &vm::ruby::Page| {
+            let mut slots = ruby.slots(*page).flatten();
+            slots.any(|slot| matches!(ruby.thread_ec(slot.address), Ok(Some(_))))
+        };
+        let hidden = pages.filter(has_thread).collect::<Vec<_>>();
+        // Another page would lead to the VM, too.
+        let Some(first) = hidden.first().filter(|_| hidden.len() == 1) else {
+            println!(
+                "skipped: ruby {version}: {} pages have threads",
+                hidden.len()
+            );
+            return;
+        };
+        let moving = Moving {
+            memory: &guest.memory,
+            hidden: first.described_at,
+            is_over: Cell::new(false),
+        };
+        let ruby = Ruby::new(&moving, guest.facts).expect("a known version");
+        assert_eq!(ruby.vm(), Ok(vm), "{version}");
     });
 }

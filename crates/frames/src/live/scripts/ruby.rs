@@ -1,7 +1,7 @@
 //! Reads script frames of Ruby.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
@@ -200,22 +200,32 @@ impl Scripts for Vm {
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
-        let pages = Pages::new(memory);
-        let mut found = BTreeMap::new();
-        let Ok(ruby) = Ruby::new(&pages, self.facts) else {
-            return (Vec::new(), false);
-        };
-        let whole = ruby.each_fiber(self.vm, &mut |fiber| {
-            found.insert(fiber.address, fiber);
-        });
-        self.context
-            .set(found.values().find_map(|fiber| ruby.context_of(fiber)));
+        // The list of pages changes while it is read where the program makes much garbage. What lives on is in pages that stay, so only
+        // those are looked at again that could not be read.
+        let (mut found, mut done) = (BTreeMap::new(), HashSet::new());
+        let mut whole = false;
+        for _ in 0..super::ATTEMPTS {
+            let pages = Pages::new(memory);
+            let Ok(ruby) = Ruby::new(&pages, self.facts) else {
+                return (Vec::new(), false);
+            };
+            let is_done = &mut |page| !done.insert(page);
+            let told = ruby.each_fiber(self.vm, is_done, &mut |fiber| {
+                found.insert(fiber.address, fiber);
+            });
+            self.context
+                .set(found.values().find_map(|fiber| ruby.context_of(fiber)));
+            whole = told.is_ok();
+            if whole {
+                break;
+            }
+        }
         let coroutine = |fiber: Fiber| Coroutine {
             kind: "Fiber",
             object: fiber.address,
             detail: fiber.ec,
         };
-        (found.into_values().map(coroutine).collect(), whole.is_ok())
+        (found.into_values().map(coroutine).collect(), whole)
     }
 
     fn threads_apart(&self, memory: &dyn Memory) -> Vec<Coroutine> {

@@ -175,6 +175,7 @@ impl HeapArgs {
             births: self.births.is_some(),
             despite_limit: self.despite_limit,
             starved: super::live::say_starved,
+            expected: super::live::say_expected,
             ..dump::Options::default()
         }
     }

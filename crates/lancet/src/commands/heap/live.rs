@@ -8,11 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dump::{Opened, Options, Taken};
+use dump::{Expected, Opened, Options, Taken};
 use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
 use process::priority::{beside, lower_this_thread};
 use process::programs;
+use report::figures::grouped;
 use rss::{Budget, Kind, Ledger};
 
 use super::when::When;
@@ -136,6 +137,41 @@ fn malloc_in_use(ledger: &Ledger) -> u64 {
     let rows = ledger.rows.iter();
     let used = rows.filter(|row| matches!(row.kind, Kind::MallocUsed | Kind::MallocMapped));
     used.map(|row| row.bytes.rss).sum()
+}
+
+/// From so many objects on it is said before what they take.
+const MANY: u64 = 1_000_000;
+
+/// Says what a large heap will take, before the copy of its process is read.
+pub fn say_expected(pid: i32, expected: Expected) {
+    let Expected {
+        objects,
+        counted,
+        kept,
+        memory,
+        time: [least, most],
+    } = expected;
+    if objects < MANY {
+        return;
+    }
+    let how = match counted {
+        true => "slots for objects in its heap",
+        false => "objects or fewer, by the memory it has",
+    };
+    let left_out = match kept < objects {
+        true => format!(
+            "; there is memory for {} objects, and others will be left out: run lancet where more memory is free",
+            grouped(kept)
+        ),
+        false => String::new(),
+    };
+    tell!(
+        "process {pid} has {} {how}: lancet will take up to {} MiB of memory and some {:.0} to {:.0} s to read them and to find who keeps them{left_out}",
+        grouped(objects),
+        memory.div_ceil(1 << 20),
+        least.as_secs_f64().max(1.0),
+        most.as_secs_f64().max(1.0),
+    );
 }
 
 /// Says on a terminal, once, why it takes so long.
