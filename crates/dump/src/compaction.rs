@@ -60,10 +60,10 @@ impl Opened {
 
     fn compacted(&mut self) -> Result<Compaction> {
         let pid = self.guest.pid();
-        let Guest::Ruby(session) = &self.guest else {
+        let Guest::Ruby(ruby, _) = &self.guest else {
             return Err(refused(pid, "its language has no compaction"));
         };
-        let ruby = session.ruby();
+        let ruby = ruby.found();
         if ruby.functions.rb_eval_string_protect == 0 {
             return Err(refused(
                 pid,

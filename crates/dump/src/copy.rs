@@ -7,7 +7,7 @@
 
 use crate::child::Child;
 use crate::silence;
-use births::session::Copied;
+use enter::copied::Copied;
 use inject::records::ReadRecords;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use process::error::{Error, Result};

@@ -3,38 +3,40 @@
 use crate::copy::Copy;
 use crate::outside::Outside;
 use crate::{python, ruby};
-use births::Session;
-use births::session::{Copied, Timing};
-use eval::Python;
+use enter::copied::Copied;
+use enter::{Counting, Python, Timing, VmSession};
 use heap::Builder;
 use inject::Image;
 use process::error::{Error, Result};
 use std::time::Instant;
 use vm::Language;
-use vm::python::Facts;
 
 /// The process of which snapshots are made, entered as its language requires. Dropping this value leaves it.
 #[derive(Debug)]
 pub enum Guest {
-    /// A Ruby, entered by a session that also counts births if requested.
-    Ruby(Box<Session>),
-    /// A Python, and the facts that the reader of its memory needs.
-    Python(Box<Python>, Facts),
+    /// A Ruby, and how its births are counted, if they are.
+    Ruby(Box<VmSession>, Option<Counting>),
+    /// A Python.
+    Python(Box<Python>),
     /// A process whose VM is not called: a Perl or a PHP.
     Outside(Box<Outside>),
 }
 
 impl Guest {
-    /// Opens a process to make a snapshot of it: of its Ruby, or else of another VM. With `births` those of a Ruby are counted from
+    /// Opens a process to make a snapshot of it: of its Ruby, or else of another VM. With `counting` the births of a Ruby are counted from
     /// then on.
     ///
     /// # Errors
     /// The process has no VM, or cannot be opened, or not be copied.
-    pub fn open(pid: i32, image: &Image, births: bool) -> Result<Self> {
-        match Session::open_for_snapshot(pid, image, births) {
-            Ok(session) => Ok(Guest::Ruby(Box::new(session))),
+    pub fn open(pid: i32, image: &Image, counting: Option<Counting>) -> Result<Self> {
+        let opened = match counting {
+            Some(counting) => (counting.open)(pid, image),
+            None => VmSession::open_for_snapshot(pid, image),
+        };
+        match opened {
+            Ok(ruby) => Ok(Guest::Ruby(Box::new(ruby), counting)),
             Err(Error::NotARuby { reason, .. }) => {
-                if births {
+                if counting.is_some() {
                     return Err(Error::NotAGuest {
                         pid,
                         reason: "births are noted in Ruby alone: leave --births away",
@@ -48,8 +50,7 @@ impl Guest {
                     return Ok(Guest::Outside(Box::new(outside)));
                 }
                 let python = Python::open_for_snapshot(pid, image)?;
-                let facts = python.facts()?;
-                Ok(Guest::Python(Box::new(python), facts))
+                Ok(Guest::Python(Box::new(python)))
             }
             Err(error) => Err(error),
         }
@@ -58,8 +59,8 @@ impl Guest {
     /// Returns the process id of the guest, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         match self {
-            Guest::Ruby(session) => session.pid(),
-            Guest::Python(python, _) => python.pid(),
+            Guest::Ruby(ruby, _) => ruby.pid(),
+            Guest::Python(python) => python.pid(),
             Guest::Outside(outside) => outside.pid(),
         }
     }
@@ -67,8 +68,8 @@ impl Guest {
     /// Its language, and the version that the VM reports.
     pub fn language(&self) -> (Language, String) {
         match self {
-            Guest::Ruby(session) => (Language::Ruby, session.ruby().version().to_string()),
-            Guest::Python(_, facts) => (Language::Python, facts.version().to_string()),
+            Guest::Ruby(ruby, _) => (Language::Ruby, ruby.found().version().to_string()),
+            Guest::Python(python) => (Language::Python, python.heap_facts().version().to_string()),
             Guest::Outside(outside) => outside.language(),
         }
     }
@@ -78,21 +79,19 @@ impl Guest {
     /// # Errors
     /// Births are no longer counted, with the cause; or the process is gone.
     pub fn look(&mut self) -> Result<()> {
-        let Guest::Ruby(session) = self else {
+        let Guest::Ruby(ruby, _) = self else {
             return Ok(());
         };
-        let why = match session.awaits_last_count()? {
+        if ruby.awaits_last_count()? {
             // The snapshot of a process that has ended would have no references.
-            true => session.last_words().err(),
-            false => None,
-        };
-        match (why, session.farewell()?) {
-            (Some(why), _) => Err(why),
-            (None, Some(why)) => Err(Error::Left {
-                pid: session.pid(),
+            ruby.let_go()?;
+        }
+        match ruby.farewell()? {
+            Some(why) => Err(Error::Left {
+                pid: ruby.pid(),
                 why,
             }),
-            (None, None) => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -102,8 +101,8 @@ impl Guest {
     /// The kernel refused the copy, or the process did not reach a safe point.
     pub fn copy(&mut self) -> Result<Copied> {
         match self {
-            Guest::Ruby(session) => session.copy(),
-            Guest::Python(python, facts) => python.copy(*facts),
+            Guest::Ruby(ruby, _) => ruby.copy(),
+            Guest::Python(python) => python.copy(),
             Guest::Outside(outside) => outside.copy(),
         }
     }
@@ -121,15 +120,16 @@ impl Guest {
         until: Instant,
     ) -> Result<(Builder, u64)> {
         match self {
-            Guest::Ruby(session) => {
-                let lines = session.lines_in(&copy.memory)?;
-                let births = lines.zip(since);
+            Guest::Ruby(ruby, counting) => {
+                let ledger = ruby.resident().header.ledger;
+                let lines = counting.map(|counting| (counting.lines)(&copy.memory, ledger));
+                let births = lines.transpose()?.zip(since);
                 let births = births.map(|(lines, since)| ruby::Births::new(lines, since));
-                ruby::read(copy, session.ruby(), builder, births, until)
+                ruby::read(copy, ruby.found(), builder, births, until)
             }
             // The copy contains all garbage; it is recognized because nothing refers to it.
-            Guest::Python(_, facts) => {
-                python::read(copy, *facts, builder, until).map(|builder| (builder, 0))
+            Guest::Python(python) => {
+                python::read(copy, python.heap_facts(), builder, until).map(|builder| (builder, 0))
             }
             Guest::Outside(outside) => {
                 let read = outside.read(copy, builder, until);
@@ -144,8 +144,8 @@ impl Guest {
     /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         match self {
-            Guest::Ruby(session) => session.leave(),
-            Guest::Python(python, _) => python.leave(),
+            Guest::Ruby(ruby, _) => ruby.leave(),
+            Guest::Python(python) => python.leave(),
             Guest::Outside(outside) => outside.leave(),
         }
     }

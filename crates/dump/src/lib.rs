@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   lancet                          guest                     its copy (a child)
-//!   births::Session ──────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
+//!   enter::VmSession ─────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
 //!   Copy::open: /proc/CHILD/fd/N ─────────────────────────────► roots, objects, references ──► pipe
 //!   stream::Reader ◄───────────────────────────────────────────────────────────────────────────┘
 //!   Maker ◄── names ◄── Frozen: memory of the copy, which nothing changes
 //!   heap::Snapshot
 //!   kill (pidfd) ─────────────────────────────────────────────► ends
-//!   Session::leave ────────────────► wait4(__WCLONE)
+//!   Guest::leave ──────────────────► wait4(__WCLONE)
 //! ```
 //!
 //! Which references there are, the VM itself says, called in the copy by the agent (`agent::snapshot`): so what C extensions hold is
@@ -65,8 +65,9 @@ mod stream;
 mod texts;
 
 pub use allocator::Answers;
-use births::session::{Lack, Timing, lack_of_room, resident};
 pub use compaction::{Compaction, HeapPages};
+use enter::copied::{Lack, lack_of_room, resident};
+use enter::{Counting, Timing};
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
@@ -82,8 +83,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Options {
     /// Contents of strings are kept.
     pub contents: bool,
-    /// Births are counted until the copy is made: objects that are made meanwhile have their line.
-    pub births: bool,
+    /// Births are counted so until the copy is made: objects that are made meanwhile have their line.
+    pub births: Option<Counting>,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
     /// The copy is ended after this time, whatever has not been read. The time for which it waits for a processor does not count, up to
@@ -97,7 +98,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             contents: false,
-            births: false,
+            births: None,
             despite_limit: false,
             patience: Duration::from_secs(120),
             starved: |_| {},
@@ -162,7 +163,7 @@ impl Opened {
         find_room(pid, resident(pid), options.despite_limit)?;
         Ok(Opened {
             guest: programs::at_present(pid, || Guest::open(pid, image, options.births))?,
-            since: options.births.then(SystemTime::now),
+            since: options.births.map(|_| SystemTime::now()),
             options,
         })
     }

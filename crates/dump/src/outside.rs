@@ -7,8 +7,8 @@
 use crate::copy::{Copy, lost};
 use crate::found::Found;
 use crate::{perl, php};
-use births::session::{Copied, Timing};
-use eval::{Entered, Reached};
+use enter::copied::Copied;
+use enter::{Entered, Reached, Timing};
 use heap::Builder;
 use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
@@ -22,8 +22,6 @@ use vm::Language;
 pub struct Outside {
     entered: Entered,
     heap: Heap,
-    /// The thread pointers of its threads when it was copied.
-    threads: Vec<u64>,
 }
 
 /// The language of a heap, and the facts that the reader of its memory needs.
@@ -87,7 +85,6 @@ impl Outside {
         Ok(Some(Outside {
             entered: reached.enter(image)?,
             heap,
-            threads: Vec::new(),
         }))
     }
 
@@ -106,9 +103,7 @@ impl Outside {
     /// # Errors
     /// The kernel refused it.
     pub fn copy(&mut self) -> Result<Copied> {
-        let (copied, threads) = self.entered.copy()?;
-        self.threads = threads;
-        Ok(copied)
+        self.entered.copy()
     }
 
     /// Reads the heap from the copy.
@@ -122,7 +117,7 @@ impl Outside {
         let found = Found {
             memory: &copy.memory,
             symbol: &symbol,
-            threads: &self.threads,
+            threads: self.entered.threads(),
             bytes: resident.memory.saturating_add(resident.swap),
             until,
         };

@@ -52,16 +52,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         "hooks",
         &["wire", "routine", "trampoline", "vm", "process", "inject"],
     ),
-    ("births", &["wire", "vm", "process", "inject", "hooks"]),
+    ("enter", &["wire", "vm", "process", "inject", "hooks"]),
     (
-        "eval",
-        &["wire", "vm", "process", "inject", "hooks", "births"],
+        "births",
+        &["wire", "vm", "process", "inject", "hooks", "enter"],
     ),
     (
         "dump",
-        &[
-            "wire", "vm", "process", "inject", "births", "eval", "frames", "heap",
-        ],
+        &["wire", "vm", "process", "inject", "enter", "frames", "heap"],
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),
@@ -91,7 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "process",
             "inject",
             "hooks",
-            "eval",
+            "enter",
         ],
     ),
     (
@@ -116,7 +114,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 12] = [
+const NO_UNSAFE: [&str; 13] = [
     "varint",
     "wire",
     "vm",
@@ -126,6 +124,7 @@ const NO_UNSAFE: [&str; 12] = [
     "recording",
     "heap",
     "dump",
+    "enter",
     "births",
     "rss",
     "report",

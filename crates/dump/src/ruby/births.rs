@@ -1,13 +1,13 @@
 //! The lines that made objects, where births were counted before the copy was made.
 
-use births::lines::Lines;
+use enter::Lines;
 use foldhash::HashMap;
 use heap::{Builder, TextId};
 use process::error::Result;
 
 /// Finds the lines that made one copy's objects. The line of each site is read once and kept.
 pub struct Births<'a> {
-    lines: Lines<'a>,
+    lines: Box<dyn Lines + 'a>,
     /// When counting of births began, in nanoseconds since 1970.
     since: u64,
     /// The files and lines of sites; `None` = no script ran there.
@@ -16,7 +16,7 @@ pub struct Births<'a> {
 
 impl<'a> Births<'a> {
     /// Makes a reader of the births in `lines`, which were counted from `since` on, in nanoseconds since 1970.
-    pub fn new(lines: Lines<'a>, since: u64) -> Self {
+    pub fn new(lines: Box<dyn Lines + 'a>, since: u64) -> Self {
         Births {
             lines,
             since,
@@ -37,7 +37,7 @@ impl<'a> Births<'a> {
             return Ok((*known, self.since));
         }
         let line = self.lines.line(site)?;
-        let line = line.map(|line| (builder.text(line.path.as_bytes()), line.line));
+        let line = line.map(|(path, line)| (builder.text(path.as_bytes()), line));
         self.sites.insert(site, line);
         Ok((line, self.since))
     }

@@ -1,9 +1,9 @@
 //! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
 
 use super::Python;
+use crate::copied::{Asking, Copied};
 use crate::entered::Reached;
 use inject::Image;
-use inject::copied::{Asking, Copied};
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -28,7 +28,14 @@ impl Python {
     /// several interpreters with locks of their own.
     pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
         check_all_threads(pid, &OF_SNAPSHOT)?;
-        Python::open(pid, image)
+        let mut python = Python::open(pid, image)?;
+        python.heap_facts = python.find_heap_facts()?;
+        Ok(python)
+    }
+
+    /// The facts that the reader of its heap needs, if it was opened for a snapshot.
+    pub fn heap_facts(&self) -> Facts {
+        self.heap_facts
     }
 
     /// Whether a Python is loaded in a process, as far as its symbols tell.
@@ -40,11 +47,11 @@ impl Python {
         Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
     }
 
-    /// Reads the facts that the reader of its memory needs.
+    /// Reads the facts that the reader of its heap needs.
     ///
     /// # Errors
     /// This Python is not known, or several interpreters run.
-    pub fn facts(&self) -> Result<Facts> {
+    fn find_heap_facts(&self) -> Result<Facts> {
         let refused = |reason: String| Error::NoCopy {
             pid: self.entered.status.pid,
             reason,
@@ -78,7 +85,8 @@ impl Python {
     ///
     /// # Errors
     /// The kernel refused the copy, or the process did not reach a safe point.
-    pub fn copy(&mut self, facts: Facts) -> Result<Copied> {
+    pub fn copy(&mut self) -> Result<Copied> {
+        let facts = self.heap_facts;
         let asking = Asking {
             pid: self.entered.status.pid,
             at: self.entered.resident.header.snapshot,

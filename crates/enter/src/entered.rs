@@ -8,6 +8,7 @@
 
 mod copied;
 
+use crate::DESERTED_AFTER;
 use hooks::{Standstill, Threads, lift_left};
 use inject::heartbeat::{Heartbeat, ticks, unique};
 use inject::remote_call::{Gadgets, RemoteThread};
@@ -27,9 +28,6 @@ use std::time::Duration;
 use wire::control_page::enter::REAP;
 use wire::{Config, ControlPage, State};
 
-/// Without a heartbeat for this long, the agent is deserted.
-const DESERTED_AFTER: Duration = Duration::from_secs(5);
-
 /// A process that contains our agent, from [`Reached::enter`] until it is left; dropping this value leaves it. If lancet is killed, the
 /// agent becomes quiet by itself when the heartbeat has been missing for five seconds.
 #[derive(Debug)]
@@ -45,6 +43,8 @@ pub struct Entered {
     timing: Cell<hooks::Timing>,
     /// Whether the process has made a copy of itself that it has not reaped.
     pub(crate) has_copy: Cell<bool>,
+    /// See [`Entered::threads`].
+    threads: Vec<u64>,
 }
 
 /// A process that was examined and not yet entered.
@@ -103,6 +103,7 @@ impl Reached {
             open: Cell::new(false),
             timing: Cell::default(),
             has_copy: Cell::new(false),
+            threads: Vec::new(),
         };
         let config = Config {
             session: unique(),

@@ -1,7 +1,7 @@
 //! Text that a guest's VM evaluates for us: it is written into the agent, and the answer is
 //! read there.
 
-use crate::resident::Resident;
+use inject::resident::Resident;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
@@ -15,7 +15,7 @@ pub const MOST: usize = TEXT - 1;
 ///
 /// # Errors
 /// It has more than [`MOST`] bytes, or a zero among them.
-pub fn write(memory: &GuestMemory, resident: &Resident, text: &str) -> Result<()> {
+pub(crate) fn write(memory: &GuestMemory, resident: &Resident, text: &str) -> Result<()> {
     let refused = |reason| {
         Err(Error::Refused {
             pid: memory.pid(),
@@ -41,7 +41,7 @@ pub fn write(memory: &GuestMemory, resident: &Resident, text: &str) -> Result<()
 ///
 /// # Errors
 /// It raised, or evaluated to something else.
-pub fn answer(memory: &GuestMemory, resident: &Resident) -> Result<String> {
+pub(crate) fn answer(memory: &GuestMemory, resident: &Resident) -> Result<String> {
     let at = |field: usize| resident.header.script + field as u64;
     let outcome = memory.word(at(offset_of!(Script, outcome)))?;
     if outcome != Outcome::Answered as u64 {

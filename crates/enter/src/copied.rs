@@ -1,7 +1,7 @@
 //! Asks a guest for a copy of itself ([`wire::snapshot`]): the part that is the same for every VM, and for a process that is asked wherever
 //! it stands.
 
-use crate::records::ReadRecords;
+use inject::records::ReadRecords;
 use process::control_group::{room_of, tasks_left};
 use process::error::{Error, Result};
 use process::guest;

@@ -1,6 +1,6 @@
 //! Measures the garbage collections of an open guest.
 
-use super::{Options, Session};
+use super::{Opening, VmSession};
 use inject::image::Image;
 use inject::records::ReadRecords;
 use process::error::Result;
@@ -9,15 +9,21 @@ use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Purpose, Request};
 
-impl Session {
+impl VmSession {
     /// Opens a process and times its collections from then on; births are not
     /// counted.
+    ///
+    /// # Errors
+    /// Those of [`VmSession::open`].
     pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
-        Self::open_for(pid, image, Options::NONE, Purpose::Collections, &[])
+        Self::open(pid, image, Opening::plain(Purpose::Collections))
     }
 
     /// Returns the collections since the last call; only the last ones if there are
     /// very many.
+    ///
+    /// # Errors
+    /// The agent's records cannot be read.
     pub fn collections(&mut self) -> Result<Vec<Collection>> {
         let field = |offset: usize| {
             self.memory
@@ -38,6 +44,9 @@ impl Session {
     }
 
     /// Makes the VM collect now: all objects, or only the young ones.
+    ///
+    /// # Errors
+    /// The guest did not come to a safe point in time.
     pub fn collect(&mut self, full: bool) -> Result<()> {
         let argument = if full { COLLECT_FULL } else { COLLECT_MINOR };
         self.ask(Request::Collect, argument, "collect its garbage")

@@ -5,8 +5,8 @@
 //! thread would write to some pages before they are copied and to others afterwards.
 
 use super::Entered;
+use crate::copied::{Asking, Copied};
 use hooks::Threads;
-use inject::copied::{Asking, Copied};
 use process::error::{Error, Result};
 use process::ptrace;
 use std::mem::offset_of;
@@ -14,11 +14,11 @@ use wire::control_page::enter::COPY;
 use wire::{ControlPage, Reply};
 
 impl Entered {
-    /// Makes the process copy itself. Also returns the thread pointer of each thread at that moment.
+    /// Makes the process copy itself wherever it stands, and notes the thread pointer of each thread at that moment.
     ///
     /// # Errors
     /// The kernel refused it.
-    pub fn copy(&self) -> Result<(Copied, Vec<u64>)> {
+    pub fn copy(&mut self) -> Result<Copied> {
         let asking = Asking {
             pid: self.pid(),
             at: self.resident.header.snapshot,
@@ -34,7 +34,13 @@ impl Entered {
             })?;
             self.has_copied()
         })?;
-        Ok((copied, pointers))
+        self.threads = pointers;
+        Ok(copied)
+    }
+
+    /// The thread pointers of its threads when it was last copied.
+    pub fn threads(&self) -> &[u64] {
+        &self.threads
     }
 
     /// Fails if the agent has reported that it made no copy.

@@ -23,12 +23,12 @@ mod doors;
 mod snapshot;
 
 use crate::entered::{Entered, Reached};
+use crate::{Interpreter, script};
 use hooks::Threads;
 use inject::Image;
 use inject::Timing;
 use inject::doors::Open;
 use inject::remote_call::Work;
-use inject::script;
 use process::error::{Error, Result};
 use process::guest::Status;
 use std::cell::Cell;
@@ -58,6 +58,8 @@ pub struct Python {
     /// Addresses of the functions of [`NAMES`] in the guest, in the same order.
     api: [u64; NAMES.len()],
     facts: Facts,
+    /// See [`Python::heap_facts`].
+    heap_facts: Facts,
     /// Why it has not been entered, while a door is shut.
     shut: Cell<Option<Shut>>,
 }
@@ -104,6 +106,7 @@ impl Python {
             entered,
             api,
             facts,
+            heap_facts: facts,
             shut: Cell::new(None),
         };
         python.await_rest()?;
@@ -130,16 +133,6 @@ impl Python {
             sleep(LOOK);
         }
         Ok(())
-    }
-
-    /// Evaluates a text and returns the resulting string.
-    ///
-    /// # Errors
-    /// See [`Interpreter::evaluate`](crate::Interpreter::evaluate).
-    pub fn evaluate(&mut self, text: &str) -> Result<String> {
-        script::write(&self.entered.memory, &self.entered.resident, text)?;
-        self.ask(Request::Evaluate)?;
-        script::answer(&self.entered.memory, &self.entered.resident)
     }
 
     /// Makes the agent handle a request, with Python's lock.
@@ -237,5 +230,17 @@ impl Python {
     /// Process id of the Python in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.entered.status.pid
+    }
+}
+
+impl Interpreter for Python {
+    fn evaluate(&mut self, text: &str) -> Result<String> {
+        script::write(&self.entered.memory, &self.entered.resident, text)?;
+        self.ask(Request::Evaluate)?;
+        script::answer(&self.entered.memory, &self.entered.resident)
+    }
+
+    fn leave(self: Box<Self>) -> Result<()> {
+        Python::leave(*self).map(drop)
     }
 }
