@@ -1,6 +1,7 @@
 //! Which files may name a language.
 
-/// The files outside `vm` that may name a language. Everything else asks `vm::Language` and `vm::Reader`. A crate that
+/// The files outside `vm` and `languages` that may name a language. Everything else asks `vm::Language`, `vm::Reader` and
+/// `languages::ALL`. A crate that
 /// must has one file, or one for each language beside the list of them.
 pub const NAMING: &[&str] = &[
     // Script frames beside native ones.
@@ -9,12 +10,6 @@ pub const NAMING: &[&str] = &[
     "frames/src/live/scripts/php.rs",
     "frames/src/live/scripts/python.rs",
     "frames/src/live/scripts/ruby.rs",
-    // Functions of C by the names that scripts have for them.
-    "hooks/src/scripted.rs",
-    "hooks/src/scripted/perl.rs",
-    "hooks/src/scripted/php.rs",
-    "hooks/src/scripted/python.rs",
-    "hooks/src/scripted/ruby.rs",
     // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
     "wire/src/control_page.rs",

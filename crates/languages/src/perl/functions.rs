@@ -1,21 +1,22 @@
 //! Perl: XSUBs, `DBD::mysql::db::_login`.
 
-use super::glob::{matches, may_begin};
-use super::names::{Calling, Entry, Look, Named, Names, Shown};
+use crate::functions::glob::{matches, may_begin};
+use crate::functions::{Calling, Look, Named, Names, Shown};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::ops::ControlFlow;
+use vm::Word;
 use vm::perl::{Error, Facts, Interpreter, Perl, Sub, Text, Xsub};
-use vm::reader::few;
-use vm::{Language, Word};
+use vm::reader::{FactWords, few};
 
 /// How many packages deep a pattern is looked for.
 const DEEPEST: usize = 12;
 
-pub const ENTRY: Entry = Entry(Language::Perl, |facts| {
+/// The functions of a process with these facts.
+pub fn open(facts: &FactWords) -> Box<dyn Names> {
     Box::new(Packages(Facts::from_words(few(facts))))
-});
+}
 
 struct Packages(Facts);
 

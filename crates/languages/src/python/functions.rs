@@ -1,20 +1,21 @@
 //! Python: `time.sleep`, `_mysql.connection.query`, `len`.
 
-use super::collection::{by_symbol, exporter, only, semaphore};
-use super::glob::matches;
-use super::names::{Calling, Entry, Look, Named, Names, Shown};
+use crate::functions::collection::{by_symbol, exporter, only, semaphore};
+use crate::functions::glob::matches;
+use crate::functions::{Calling, Look, Named, Names, Shown};
 use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::ops::ControlFlow;
 use trampoline::code_references;
 use vm::python::{Convention, Error, Facts, Function, Python, Text};
-use vm::reader::few;
+use vm::reader::{FactWords, few};
 use vm::{Language, Word};
 
-pub const ENTRY: Entry = Entry(Language::Python, |facts| {
+/// The functions of a process with these facts.
+pub fn open(facts: &FactWords) -> Box<dyn Names> {
     Box::new(Modules(Facts::from_words(few(facts))))
-});
+}
 
 struct Modules(Facts);
 

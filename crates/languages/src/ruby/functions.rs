@@ -1,15 +1,15 @@
 //! Ruby: `Mysql2::Client#query`, `Process.clock_gettime`, `sleep`.
 
-use super::collection::{by_symbol, exporter, only};
-use super::glob::{matches, may_begin};
-use super::names::{Calling, Entry, Look, Named, Names, Shown};
+use crate::functions::collection::{by_symbol, exporter, only};
+use crate::functions::glob::{matches, may_begin};
+use crate::functions::{Calling, Look, Named, Names, Shown};
 use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use trampoline::code_references;
-use vm::reader::few;
+use vm::reader::{FactWords, few};
 use vm::ruby::{Convention, Error, Facts, Function, Ruby, Text};
 use vm::{Language, Word};
 
@@ -19,9 +19,10 @@ const DEEPEST: usize = 12;
 const GETTER: usize = 64;
 const MOST_MODULES: usize = 1 << 16;
 
-pub const ENTRY: Entry = Entry(Language::Ruby, |facts| {
+/// The functions of a process with these facts.
+pub fn open(facts: &FactWords) -> Box<dyn Names> {
     Box::new(Methods(Facts::from_words(few(facts))))
-});
+}
 
 struct Methods(Facts);
 

@@ -1,19 +1,20 @@
 //! PHP: `mysqli_query`, `PDO::query`. Upper and lower case are the same.
 
-use super::collection::by_symbol;
-use super::glob::matches;
-use super::names::{Calling, Entry, Look, Named, Names, Shown};
+use crate::functions::collection::by_symbol;
+use crate::functions::glob::matches;
+use crate::functions::{Calling, Look, Named, Names, Shown};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::ops::ControlFlow;
 use vm::php::{Error, Facts, Function, Internal, Php, Text};
-use vm::reader::few;
+use vm::reader::{FactWords, few};
 use vm::{Language, Word};
 
-pub const ENTRY: Entry = Entry(Language::Php, |facts| {
+/// The functions of a process with these facts.
+pub fn open(facts: &FactWords) -> Box<dyn Names> {
     Box::new(Internals(Facts::from_words(few(facts))))
-});
+}
 
 struct Internals(Facts);
 

@@ -3,14 +3,10 @@
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::pages::Pages;
-use vm::reader::FactWords;
-use vm::{Language, Word};
-
-/// A language, and how its functions are found in a process.
-pub(super) struct Entry(pub Language, pub fn(&FactWords) -> Box<dyn Names>);
+use vm::Word;
 
 /// The C functions that a language has names for, in one process.
-pub(super) trait Names {
+pub trait Names {
     /// Returns the functions of a name or pattern.
     fn look(&self, memory: &Pages, name: &str) -> Look;
 
@@ -42,7 +38,7 @@ pub struct Calling {
 
 impl Calling {
     /// A function that the script calls.
-    pub(super) fn by_script(returns: Shown, parameters: Vec<Shown>) -> Self {
+    pub fn by_script(returns: Shown, parameters: Vec<Shown>) -> Self {
         Calling {
             returns,
             parameters,
@@ -52,7 +48,7 @@ impl Calling {
     }
 
     /// The function that collects garbage.
-    pub(super) fn collection(returns: Shown, parameters: Vec<Shown>) -> Self {
+    pub fn collection(returns: Shown, parameters: Vec<Shown>) -> Self {
         Calling {
             is_collection: true,
             ..Calling::by_script(returns, parameters)
@@ -77,16 +73,23 @@ pub enum Shown {
 
 /// A function as it is in a VM's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub struct Named {
+    /// Its name in the script's language.
     pub name: String,
+    /// Where its code begins.
     pub address: u64,
+    /// Distinguishes it from others with the same code; 0 = it shares its code with none.
     pub identity: u64,
+    /// How it is called.
     pub calling: Calling,
 }
 
 /// What a VM's tables contain for a name.
-pub(super) enum Look {
+pub enum Look {
+    /// Functions; a pattern may match none yet.
     Found(Vec<Named>),
+    /// It does not exist, but may be defined later.
     NotYet(String),
+    /// There is no C function of this name; the text is the reason.
     Never(String),
 }

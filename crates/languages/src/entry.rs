@@ -1,0 +1,14 @@
+//! What each language's folder provides.
+
+use crate::functions::Names;
+use vm::Language;
+use vm::reader::FactWords;
+
+/// What lancet reads of one language's VM.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The language.
+    pub language: Language,
+    /// Returns the C functions that the VM with these facts has names for.
+    pub functions: fn(&FactWords) -> Box<dyn Names>,
+}

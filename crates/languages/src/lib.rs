@@ -1,0 +1,29 @@
+//! What lancet reads of each language's VM, from outside and without calling it: a folder a language, and one table of them.
+//!
+//! | module | what each language provides for it |
+//! |---|---|
+//! | `functions` | C functions by the names that scripts have for them |
+//!
+//! A language is added by a folder here and a line in [`ALL`]. How its VM lies in memory is crate `vm`'s; how it is entered is
+//! crate `enter`'s, because a VM is entered by stops and remote calls, of which nothing here knows.
+
+#![forbid(unsafe_code)]
+
+mod entry;
+pub mod functions;
+mod perl;
+mod php;
+mod python;
+mod ruby;
+
+pub use entry::Entry;
+
+use vm::Language;
+
+/// All languages.
+pub const ALL: [Entry; 4] = [ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY];
+
+/// What is read of this language's VM.
+pub fn of(language: Language) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.language == language)
+}

@@ -1,0 +1,12 @@
+//! Perl.
+
+mod functions;
+
+use crate::entry::Entry;
+use vm::Language;
+
+/// What lancet reads of a Perl.
+pub const ENTRY: Entry = Entry {
+    language: Language::Perl,
+    functions: functions::open,
+};

@@ -1,0 +1,12 @@
+//! PHP.
+
+mod functions;
+
+use crate::entry::Entry;
+use vm::Language;
+
+/// What lancet reads of a PHP.
+pub const ENTRY: Entry = Entry {
+    language: Language::Php,
+    functions: functions::open,
+};

@@ -1,0 +1,12 @@
+//! Python.
+
+mod functions;
+
+use crate::entry::Entry;
+use vm::Language;
+
+/// What lancet reads of a Python.
+pub const ENTRY: Entry = Entry {
+    language: Language::Python,
+    functions: functions::open,
+};

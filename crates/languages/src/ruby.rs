@@ -1,0 +1,12 @@
+//! Ruby.
+
+mod functions;
+
+use crate::entry::Entry;
+use vm::Language;
+
+/// What lancet reads of a Ruby.
+pub const ENTRY: Entry = Entry {
+    language: Language::Ruby,
+    functions: functions::open,
+};
