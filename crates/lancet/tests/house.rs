@@ -72,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),
-    ("rss", &["wire", "process", "vm"]),
+    ("rss", &["wire", "process", "vm", "languages"]),
     (
         "calls",
         &[

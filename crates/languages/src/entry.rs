@@ -1,6 +1,7 @@
 //! What each language's folder provides.
 
 use crate::functions::Names;
+use crate::resident::Look;
 use vm::Language;
 use vm::reader::FactWords;
 
@@ -11,4 +12,6 @@ pub struct Entry {
     pub language: Language,
     /// Returns the C functions that the VM with these facts has names for.
     pub functions: fn(&FactWords) -> Box<dyn Names>,
+    /// Says which bytes of its heap hold objects; `None` = it has no heap of its own.
+    pub resident: Option<Look>,
 }

@@ -3,6 +3,7 @@
 //! | module | what each language provides for it |
 //! |---|---|
 //! | `functions` | C functions by the names that scripts have for them |
+//! | `resident` | which bytes of its heap hold objects |
 //!
 //! A language is added by a folder here and a line in [`ALL`]. How its VM lies in memory is crate `vm`'s; how it is entered is
 //! crate `enter`'s, because a VM is entered by stops and remote calls, of which nothing here knows.
@@ -14,6 +15,7 @@ pub mod functions;
 mod perl;
 mod php;
 mod python;
+pub mod resident;
 mod ruby;
 
 pub use entry::Entry;

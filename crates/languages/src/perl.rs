@@ -9,4 +9,6 @@ use vm::Language;
 pub const ENTRY: Entry = Entry {
     language: Language::Perl,
     functions: functions::open,
+    // What a Perl has comes from malloc.
+    resident: None,
 };

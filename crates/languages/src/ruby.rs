@@ -1,6 +1,7 @@
 //! Ruby.
 
 mod functions;
+mod resident;
 
 use crate::entry::Entry;
 use vm::Language;
@@ -9,4 +10,5 @@ use vm::Language;
 pub const ENTRY: Entry = Entry {
     language: Language::Ruby,
     functions: functions::open,
+    resident: Some(resident::look),
 };

@@ -77,11 +77,6 @@ pub const NAMING: &[&str] = &[
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
     "dump/src/ruby/slots.rs",
-    // Whose bytes in a heap are an object's.
-    "rss/src/heaps/mod.rs",
-    "rss/src/heaps/php.rs",
-    "rss/src/heaps/python.rs",
-    "rss/src/heaps/ruby.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",
     "prototypes/src/condition/compile.rs",

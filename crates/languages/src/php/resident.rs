@@ -6,22 +6,21 @@ use vm::php::Facts;
 use vm::php::allocator::{Allocator, BINS, CHUNK, PAGE, PAGES, Use};
 use vm::{Language, Memory};
 
-use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, MOST, add};
-use crate::memory::Seen;
-use crate::modules::Loaded;
-use crate::rows::Rows;
+use crate::resident::claims::{Claim, Layer, MOST, add};
+use crate::resident::rows::Rows;
+use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use process::seen::Seen;
 
 /// The most chunks and large blocks: 1 TiB.
 const MOST_CHUNKS: usize = 1 << 19;
 
 /// Looks for the heap of a PHP; `None` if the process has no PHP, or one without a heap of its own.
-pub(super) fn look(
+pub fn look(
     memory: &Seen,
-    loaded: &Loaded,
+    loaded: &dyn Loaded,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
-    let symbols = loaded.with(Language::Php.description().mark)?;
+    let (symbols, _) = loaded.with_data(Language::Php.description().mark)?;
     let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
     steadiest(memory, || {
         // The layout is found by looking, so that a version without a reader has a ledger, too.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::claims::RowId;
+use super::claims::RowId;
 
 /// What a row's memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

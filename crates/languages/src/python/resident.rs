@@ -22,11 +22,10 @@ use std::ops::Range;
 use vm::python::{Facts, Version};
 use vm::{Language, Memory};
 
-use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, add};
-use crate::memory::Seen;
-use crate::modules::Loaded;
-use crate::rows::Rows;
+use crate::resident::claims::{Claim, Layer, add};
+use crate::resident::rows::Rows;
+use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use process::seen::Seen;
 
 /// `sizeof(struct arena_object)`, and of `struct pool_header`.
 const ARENA_OBJECT: u64 = 48;
@@ -40,9 +39,9 @@ const MOST_ARENAS: usize = 1 << 20;
 const MOST_UNUSED: u64 = 1 << 16;
 
 /// Looks for the heap of a Python; `None` if the process has no Python, or one without arenas.
-pub(super) fn look(
+pub fn look(
     memory: &Seen,
-    loaded: &Loaded,
+    loaded: &dyn Loaded,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let (symbols, data) = loaded.with_data(Language::Python.description().mark)?;

@@ -1,10 +1,10 @@
 //! What a VM's heap holds, whichever the VM.
 
+use process::seen::Seen;
 use vm::Language;
 
-use crate::claims::{Layer, RowId};
-use crate::memory::Seen;
-use crate::rows::{Kind, Rows};
+use super::claims::{Layer, RowId};
+use super::rows::{Kind, Rows};
 
 /// How often the heap of a process is read that changes it meanwhile.
 const TRIES: u32 = 6;

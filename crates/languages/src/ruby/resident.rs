@@ -6,11 +6,10 @@
 use vm::Language;
 use vm::ruby::{Facts, Fiber, FiberSearch, Page, Ruby};
 
-use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, MOST, RowId, add};
-use crate::memory::Seen;
-use crate::modules::Loaded;
-use crate::rows::{Kind, Rows};
+use crate::resident::claims::{Claim, Layer, MOST, RowId, add};
+use crate::resident::rows::{Kind, Rows};
+use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use process::seen::Seen;
 
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
@@ -19,12 +18,12 @@ const BY_MALLOC: u64 = 40;
 const MOST_FIBERS: usize = 1 << 20;
 
 /// Looks for the heap of a Ruby; `None` if the process has no Ruby.
-pub(super) fn look(
+pub fn look(
     memory: &Seen,
-    loaded: &Loaded,
+    loaded: &dyn Loaded,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
-    let symbols = loaded.with(Language::Ruby.description().mark)?;
+    let (symbols, _) = loaded.with_data(Language::Ruby.description().mark)?;
     let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
     steadiest(memory, || Some(attempt(memory, &symbol, rows)))
 }

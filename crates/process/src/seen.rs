@@ -13,13 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Instant;
 
-use process::maps::PAGE;
-use process::memory::GuestMemory;
-use process::modules::GuestFiles;
-use process::smaps::{Area, areas};
 use vm::{Fault, Memory};
 
-use crate::pages::{Run, runs, within};
+use crate::maps::PAGE;
+use crate::memory::GuestMemory;
+use crate::modules::GuestFiles;
+use crate::runs::{Run, runs, within};
+use crate::smaps::{Area, areas};
 
 /// Bytes of a block.
 const BLOCK: u64 = 64 << 10;

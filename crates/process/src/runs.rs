@@ -2,9 +2,9 @@
 
 use std::io;
 
-use process::maps::PAGE;
-use process::pagemap::{Page, Pagemap};
-use process::smaps::Area;
+use crate::maps::PAGE;
+use crate::pagemap::{Page, Pagemap};
+use crate::smaps::Area;
 
 /// Words that are read at once: those of 128 MiB.
 const AT_ONCE: u64 = 1 << 15;
