@@ -70,7 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "dump",
         &["wire", "vm", "process", "inject", "enter", "frames", "heap"],
     ),
-    ("frames", &["process", "vm"]),
+    ("frames", &["process", "vm", "languages"]),
     ("recording", &["prototypes", "varint"]),
     ("rss", &["wire", "process", "vm", "languages"]),
     (

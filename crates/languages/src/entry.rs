@@ -1,5 +1,6 @@
 //! What each language's folder provides.
 
+use crate::frames::Find;
 use crate::functions::Names;
 use crate::resident::Look;
 use vm::Language;
@@ -10,6 +11,8 @@ use vm::reader::FactWords;
 pub struct Entry {
     /// The language.
     pub language: Language,
+    /// Looks for its VM in a process, and returns the reader of its script frames.
+    pub frames: Find,
     /// Returns the C functions that the VM with these facts has names for.
     pub functions: fn(&FactWords) -> Box<dyn Names>,
     /// Says which bytes of its heap hold objects; `None` = it has no heap of its own.

@@ -2,6 +2,7 @@
 //!
 //! | module | what each language provides for it |
 //! |---|---|
+//! | `frames` | script frames, and what of a program is parked |
 //! | `functions` | C functions by the names that scripts have for them |
 //! | `resident` | which bytes of its heap hold objects |
 //!
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod entry;
+pub mod frames;
 pub mod functions;
 mod perl;
 mod php;

@@ -1,5 +1,6 @@
 //! Perl.
 
+mod frames;
 mod functions;
 
 use crate::entry::Entry;
@@ -8,6 +9,7 @@ use vm::Language;
 /// What lancet reads of a Perl.
 pub const ENTRY: Entry = Entry {
     language: Language::Perl,
+    frames: frames::find,
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,

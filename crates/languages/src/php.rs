@@ -1,5 +1,6 @@
 //! PHP.
 
+mod frames;
 mod functions;
 mod resident;
 
@@ -9,6 +10,7 @@ use vm::Language;
 /// What lancet reads of a PHP.
 pub const ENTRY: Entry = Entry {
     language: Language::Php,
+    frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
 };

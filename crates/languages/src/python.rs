@@ -1,6 +1,8 @@
 //! Python.
 
+mod frames;
 mod functions;
+mod greenlet;
 mod resident;
 
 use crate::entry::Entry;
@@ -9,6 +11,7 @@ use vm::Language;
 /// What lancet reads of a Python.
 pub const ENTRY: Entry = Entry {
     language: Language::Python,
+    frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
 };

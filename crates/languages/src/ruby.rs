@@ -1,5 +1,6 @@
 //! Ruby.
 
+mod frames;
 mod functions;
 mod resident;
 
@@ -9,6 +10,7 @@ use vm::Language;
 /// What lancet reads of a Ruby.
 pub const ENTRY: Entry = Entry {
     language: Language::Ruby,
+    frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
 };

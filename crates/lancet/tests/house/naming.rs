@@ -4,12 +4,6 @@
 /// `languages::ALL`. A crate that
 /// must has one file, or one for each language beside the list of them.
 pub const NAMING: &[&str] = &[
-    // Script frames beside native ones.
-    "frames/src/live/scripts.rs",
-    "frames/src/live/scripts/perl.rs",
-    "frames/src/live/scripts/php.rs",
-    "frames/src/live/scripts/python.rs",
-    "frames/src/live/scripts/ruby.rs",
     // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
     "wire/src/control_page.rs",

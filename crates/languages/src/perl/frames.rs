@@ -9,9 +9,9 @@ use process::snapshot::{Copies, Thread};
 use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
-use super::facts_or_return;
-use super::reader::{LONGEST, Placement, Reader, Script, Scripts, pages_of, text};
-use crate::live::loaded::Modules;
+use crate::frames::{
+    LONGEST, Module, Placement, Reader, Script, Scripts, facts_or_return, pages_of, text,
+};
 use process::pages::Pages;
 
 /// The function that runs operations (`run.c`); it also shows that a module is Perl.
@@ -23,7 +23,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Perl.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;

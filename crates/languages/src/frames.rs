@@ -1,6 +1,8 @@
-//! The interface of a language's reader: [`Scripts`], script frames, and what the VM keeps parked.
+//! Script frames, and what a VM keeps parked: the interface of each language's reader, [`Scripts`].
 //!
-//! `merge` and the files of the languages use this file; it uses none of them.
+//! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
+//! A language's reader says which function that is and returns its frames innermost first, with the last of each run
+//! marked; crate `frames`, which combines both, needs to know nothing else of the language.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use vm::library::is_library;
 use vm::{Language, Memory};
 
 /// Limit of the bytes of a path or name that are read; longer ones are cut.
-pub(super) const LONGEST: u64 = 4096;
+pub(crate) const LONGEST: u64 = 4096;
 
 /// A frame of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +136,7 @@ pub struct Coroutine {
     /// The address of the VM's structure for it.
     pub object: u64,
     /// A number for the language's reader only.
-    pub(super) detail: u64,
+    pub(crate) detail: u64,
 }
 
 /// Where a coroutine is parked.
@@ -179,12 +181,46 @@ impl Copied {
     }
 
     /// Returns the address of the copy of the byte at `address`, and how many bytes of the copy there are from there.
-    pub(in crate::live) fn find(&self, address: u64) -> Option<(u64, u64)> {
+    pub fn find(&self, address: u64) -> Option<(u64, u64)> {
         let within = address.checked_sub(self.from.start)?;
         let rest = self.size().checked_sub(within).filter(|rest| *rest > 0)?;
         Some((self.at.wrapping_add(within), rest))
     }
 }
+
+/// A file of code that a process has loaded.
+pub trait Module {
+    /// Returns the name of the file without its folder.
+    fn name(&self) -> &str;
+
+    /// Returns the address of an exported symbol in the process.
+    fn exported(&self, memory: &dyn Memory, name: &str) -> Option<u64>;
+
+    /// Returns the addresses of all code of the function that begins at `start`.
+    fn extent(&self, memory: &dyn Memory, start: u64) -> Vec<Range<u64>>;
+
+    /// Returns where the function that begins at `start` jumps to at its end.
+    fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64>;
+
+    /// Calls `each` with the bytes of its code, and where they are in the process.
+    fn each_code(&self, memory: &dyn Memory, each: &mut dyn FnMut(u64, &[u8]));
+}
+
+/// Looks for the VM of a language in a process that has loaded these modules.
+pub type Find = fn(modules: &[&dyn Module], memory: &dyn Memory) -> Reader;
+
+/// In a function of type [`Find`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
+/// none runs (its library may be loaded alone).
+macro_rules! facts_or_return {
+    ($found:expr, $error:ident) => {
+        match $found {
+            Ok(facts) => facts,
+            Err($error::Unsupported(why)) => return Some(Err(why.to_string())),
+            Err(_) => return None,
+        }
+    };
+}
+pub(crate) use facts_or_return;
 
 /// The reader of a VM, if the VM is loaded in the process; or of one of a version without a reader, why there is none.
 pub type Reader = Option<Result<Box<dyn Scripts>, String>>;
@@ -330,7 +366,7 @@ impl Objects {
 }
 
 /// Returns the text of a guest that `write` produces, or [`UNREADABLE`].
-pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
+pub(crate) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
     let mut out = String::new();
     match write(&mut out) {
         Ok(()) => out,
@@ -339,7 +375,7 @@ pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> Strin
 }
 
 /// Returns the pages that `walk` reads through its argument; none if it fails.
-pub(super) fn pages_of<T>(
+pub(crate) fn pages_of<T>(
     memory: &dyn Memory,
     walk: impl FnOnce(&Pages) -> Option<T>,
 ) -> Vec<Range<u64>> {

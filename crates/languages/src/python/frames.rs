@@ -11,13 +11,11 @@ use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
-use super::facts_or_return;
 use super::greenlet::{self, Resumed};
-use super::reader::{
-    Copied, Coroutine, LONGEST, Parked, Placement, Reader, Script, Scripts, Through, Turn,
-    VmThread, pages_of, text,
+use crate::frames::{
+    Copied, Coroutine, LONGEST, Module, Parked, Placement, Reader, Script, Scripts, Through, Turn,
+    VmThread, facts_or_return, pages_of, text,
 };
-use crate::live::loaded::Modules;
 use process::pages::Pages;
 
 /// A symbol that every Python exports, and nothing else.
@@ -48,7 +46,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Python.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

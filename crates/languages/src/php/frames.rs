@@ -10,11 +10,10 @@ use process::snapshot::{Copies, Thread};
 use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
-use super::facts_or_return;
-use super::reader::{
-    Coroutine, LONGEST, Parked, Placement, Reader, Script, Scripts, pages_of, text,
+use crate::frames::{
+    Coroutine, LONGEST, Module, Parked, Placement, Reader, Script, Scripts, facts_or_return,
+    pages_of, text,
 };
-use crate::live::loaded::Modules;
 use process::pages::Pages;
 
 /// A symbol that every PHP exports, and nothing else.
@@ -33,7 +32,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs PHP.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

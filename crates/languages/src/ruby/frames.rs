@@ -8,12 +8,10 @@ use process::snapshot::{Copies, Thread};
 use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Version};
 use vm::{Language, Memory};
 
-use super::facts_or_return;
-use super::reader::{
-    Coroutine, LONGEST, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts, Through,
-    Turn, VmThread, text,
+use crate::frames::{
+    Coroutine, LONGEST, Module, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts,
+    Through, Turn, VmThread, facts_or_return, text,
 };
-use crate::live::loaded::Modules;
 use process::pages::Pages;
 
 /// A symbol that every Ruby exports, and nothing else.
@@ -73,7 +71,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

@@ -17,7 +17,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Register};
 use vm::Memory;
 
-use crate::live::loaded::Modules;
+use crate::frames::Module;
 
 /// A part of the file name of every version of the module.
 const NAME: &str = "greenlet";
@@ -28,28 +28,29 @@ const AFTER: usize = 64;
 
 /// The address at which a greenlet goes on, and the distance above rsp at which its rbp is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Resumed {
-    pub(super) ip: u64,
-    pub(super) bp_at: u64,
+pub struct Resumed {
+    pub ip: u64,
+    pub bp_at: u64,
 }
 
 /// Searches the files of the module for the code of a switch.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Resumed> {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Option<Resumed> {
     let loaded = modules.iter().filter(|loaded| loaded.name().contains(NAME));
-    let mut found = loaded.filter_map(|loaded| {
-        let image = loaded.image(memory)?;
-        image.code().find_map(|code| {
-            let at = code
-                .bytes
-                .windows(MOVES.len())
-                .position(|six| six == MOVES)?
-                + MOVES.len();
-            let rest = &code.bytes[at..code.bytes.len().min(at + AFTER)];
-            let address = code.address.wrapping_add(at as u64);
-            read(rest, address.wrapping_add(loaded.bias))
-        })
-    });
-    found.next()
+    let mut found = None;
+    for loaded in loaded {
+        loaded.each_code(memory, &mut |address, bytes| {
+            found = found.or_else(|| search(address, bytes));
+        });
+    }
+    found
+}
+
+/// Searches code that lies at this address.
+fn search(address: u64, bytes: &[u8]) -> Option<Resumed> {
+    let moves = bytes.windows(MOVES.len()).position(|six| six == MOVES)?;
+    let at = moves + MOVES.len();
+    let rest = &bytes[at..bytes.len().min(at + AFTER)];
+    read(rest, address.wrapping_add(at as u64))
 }
 
 /// Reads the instructions that follow the two.
