@@ -31,7 +31,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl enter::Lines for Lines<'_> {
+impl languages::snapshot::births::Lines for Lines<'_> {
     fn site(&mut self, address: u64) -> Result<Option<u32>> {
         let page = self.slots.page(address);
         if self.page.as_ref().is_none_or(|(last, _)| *last != page) {

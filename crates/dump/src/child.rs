@@ -4,7 +4,7 @@
 //! with other rights a moment later (a set-user-ID one). Lancet as root could write to such a process and end it, so each effect comes
 //! right behind a look, and leads to the process by a descriptor that cannot come to mean another one.
 
-use crate::copy::lost;
+use languages::snapshot::copied::lost;
 use process::error::{Error, Result};
 use process::guest::Status;
 use process::pidfd::PidFd;

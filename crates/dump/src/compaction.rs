@@ -8,6 +8,7 @@ use crate::Opened;
 use crate::confined::{Outcome, run};
 use crate::copy::Copy;
 use crate::guest::Guest;
+use languages::snapshot::copied::CopiedProcess;
 use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::{Duration, Instant};

@@ -6,9 +6,11 @@
 //! whatever file the guest has put there; what is no pipe is not opened.
 
 use crate::child::Child;
+use crate::pipe::Pipe;
 use crate::silence;
 use enter::copied::Copied;
 use inject::records::ReadRecords;
+use languages::snapshot::copied::{CopiedProcess, lost};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use process::error::{Error, Result};
 use process::guest::{self, Status};
@@ -17,7 +19,7 @@ use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -190,30 +192,6 @@ impl Copy {
         self.child.process.has_ended(Duration::ZERO)
     }
 
-    /// Process id of the guest.
-    pub fn parent(&self) -> i32 {
-        self.parent
-    }
-
-    /// Address of the VM's list of shapes and the size of one in bytes, if the copy has reported them.
-    pub fn shapes(&self) -> Option<(u64, u64)> {
-        let word = |field: usize| self.memory.word(self.at + field as u64);
-        let list = word(offset_of!(Snapshot, shapes)).ok()?;
-        let size = word(offset_of!(Snapshot, shape_size)).ok()?;
-        (list != 0).then_some((list, size))
-    }
-
-    /// Whether the VM's collector is switched on, if the agent has asked it.
-    pub fn collector(&self) -> heap::Collector {
-        let at = self.at + offset_of!(Snapshot, collector) as u64;
-        let on = match self.memory.word(at) {
-            Ok(word) if word == Collector::On as u64 => Some(true),
-            Ok(word) if word == Collector::Off as u64 => Some(false),
-            _ => None,
-        };
-        heap::Collector::of(on)
-    }
-
     /// The object about which the copy is asking the VM, if the copy still runs.
     pub fn at(&self) -> Option<u64> {
         self.memory
@@ -224,12 +202,6 @@ impl Copy {
     /// Has this be called, with the id of the guest, while the copy is waited for because it gets no processor.
     pub fn when_starved(&mut self, call: fn(i32)) {
         self.starved = call;
-    }
-
-    /// Whether it has had its time: until then, and as much longer as it has waited for a processor.
-    pub fn is_late(&self, until: Instant) -> bool {
-        let now = Instant::now();
-        now > until && now > (until + silence::starved(self.child.pid)).min(self.born + LATEST)
     }
 
     /// It gets no processor.
@@ -261,6 +233,42 @@ impl Copy {
     }
 }
 
+impl CopiedProcess for Copy {
+    fn parent(&self) -> i32 {
+        self.parent
+    }
+
+    fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    fn shapes(&self) -> Option<(u64, u64)> {
+        let word = |field: usize| self.memory.word(self.at + field as u64);
+        let list = word(offset_of!(Snapshot, shapes)).ok()?;
+        let size = word(offset_of!(Snapshot, shape_size)).ok()?;
+        (list != 0).then_some((list, size))
+    }
+
+    fn collector(&self) -> heap::Collector {
+        let at = self.at + offset_of!(Snapshot, collector) as u64;
+        let on = match self.memory.word(at) {
+            Ok(word) if word == Collector::On as u64 => Some(true),
+            Ok(word) if word == Collector::Off as u64 => Some(false),
+            _ => None,
+        };
+        heap::Collector::of(on)
+    }
+
+    fn is_late(&self, until: Instant) -> bool {
+        let now = Instant::now();
+        now > until && now > (until + silence::starved(self.child.pid)).min(self.born + LATEST)
+    }
+
+    fn pipe(&self, until: Instant) -> Box<dyn Read + '_> {
+        Box::new(Pipe::new(self, until))
+    }
+}
+
 impl Drop for Copy {
     fn drop(&mut self) {
         // The error cannot be returned; the copy ends by itself when its pipe is closed.
@@ -273,14 +281,6 @@ impl Drop for Copy {
 /// The cause if a copy has ended: only its parent could read the exit status.
 pub const ENDED: &str =
     "it was ended (by a memory limit, a signal, or a fault in a function of an extension)";
-
-/// The error for a copy that failed, with the cause.
-pub fn lost(parent: i32, reason: &str) -> Error {
-    Error::NoCopy {
-        pid: parent,
-        reason: format!("its heap could not be read from a copy of it: {reason}"),
-    }
-}
 
 /// The child that has this id in the guest's own PID namespace.
 fn find(parent: i32, id: u64) -> Option<i32> {

@@ -2,11 +2,13 @@
 
 use crate::copy::Copy;
 use crate::outside::Outside;
-use crate::{python, ruby};
 use enter::copied::Copied;
 use enter::{Counting, Python, Timing, VmSession};
 use heap::Builder;
 use inject::Image;
+use languages::snapshot::Heap;
+use languages::snapshot::births::Births;
+use languages::snapshot::found::Found;
 use process::error::{Error, Result};
 use std::time::Instant;
 use vm::Language;
@@ -119,22 +121,28 @@ impl Guest {
         since: Option<u64>,
         until: Instant,
     ) -> Result<(Builder, u64)> {
+        let found = Found {
+            memory: &copy.memory,
+            symbol: &|_| None,
+            threads: &[],
+            data: &[],
+            stacks: &[],
+            bytes: 0,
+            until,
+        };
         match self {
             Guest::Ruby(ruby, counting) => {
                 let ledger = ruby.resident().header.ledger;
                 let lines = counting.map(|counting| (counting.lines)(&copy.memory, ledger));
                 let births = lines.transpose()?.zip(since);
-                let births = births.map(|(lines, since)| ruby::Births::new(lines, since));
-                ruby::read(copy, ruby.found(), builder, births, until)
+                let births = births.map(|(lines, since)| Births::new(lines, since));
+                let data = &ruby.found().data;
+                let found = Found { data, ..found };
+                let facts = &ruby.found().facts;
+                facts.of_copy(copy, &found, builder, births)
             }
-            // The copy contains all garbage; it is recognized because nothing refers to it.
-            Guest::Python(python) => {
-                python::read(copy, python.heap_facts(), builder, until).map(|builder| (builder, 0))
-            }
-            Guest::Outside(outside) => {
-                let read = outside.read(copy, builder, until);
-                read.map(|builder| (builder, 0))
-            }
+            Guest::Python(python) => python.heap_facts().of_copy(copy, &found, builder, None),
+            Guest::Outside(outside) => outside.read(copy, builder, until),
         }
     }
 

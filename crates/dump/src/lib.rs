@@ -18,10 +18,6 @@
 //! | module | what |
 //! |---|---|
 //! | `copy` | the child from outside: found, its pipe opened, killed |
-//! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
-//! | `ahead` | a thread that reads them while another makes objects of them |
-//! | `frozen` | its memory, in blocks that are read once |
-//! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
 //! | `silence` | whether a copy that writes nothing hangs, or gets no processor |
 //! | `guest` | the process that is copied, of any language |
@@ -29,40 +25,25 @@
 //! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
 //! | `confined` | a copy that runs code of the process's for these two |
 //! | `outside` | one whose VM is not called: copied where it stands |
-//! | `found` | what such a heap is read from |
-//! | `held` | who has more references than were found |
-//! | `texts` | what is kept of the contents of strings |
 //! | `core` | the same from core files, in which nothing can be called |
-//! | `ruby`, `python`, `perl`, `php` | objects as [`heap::Builder`] takes them |
 //!
-//! Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
+//! How a language's heap is read is in its folder of crate `languages`. Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
 
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod allocator;
-mod by_target;
 mod child;
 mod compaction;
 mod confined;
 mod copy;
 pub mod core;
-mod found;
-mod frozen;
 mod guest;
-mod held;
 mod outside;
-mod perl;
-mod php;
 mod pipe;
-mod python;
-mod ruby;
 mod silence;
-mod stream;
-mod texts;
 
 pub use allocator::Answers;
 pub use compaction::{Compaction, HeapPages};

@@ -2,6 +2,7 @@
 
 use crate::copy::{Copy, ENDED};
 use crate::silence::{Does, LONGEST, Silence};
+use languages::snapshot::copied::CopiedProcess;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read};

@@ -29,7 +29,7 @@ pub use entered::{Entered, Reached};
 pub use inject::Timing;
 pub use literal::literal;
 pub use python::Python;
-pub use ruby::{Counting, Lines, Opening, RubyGuest, VmSession, because};
+pub use ruby::{Counting, Opening, RubyGuest, VmSession, because};
 
 use inject::Image;
 use process::error::{Error, Result};

@@ -7,14 +7,14 @@
 //! its collections timed (all three are here), or to have its births counted (crate `births`).
 
 mod collections;
+mod counting;
 mod evaluation;
 mod guest;
-mod lines;
 mod snapshot;
 mod vm_entry;
 
+pub use counting::Counting;
 pub use guest::RubyGuest;
-pub use lines::{Counting, Lines};
 
 use crate::DESERTED_AFTER;
 use hooks::ScriptStart;

@@ -3,6 +3,8 @@
 //!
 //! ARCHITECTURE.md says why each rule is there. A rule is changed here and there together.
 
+#[path = "house/arrows.rs"]
+mod arrows;
 #[path = "house/circles.rs"]
 mod circles;
 #[path = "house/dereferences.rs"]
@@ -23,101 +25,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrows::ARROWS;
 use naming::NAMING;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol};
 use serde_json::Value;
-
-/// Every crate, and those of ours it may know: as normal, build and development dependency alike. The
-/// list has the rooms that are planned, too, so that a new one finds its place in it.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("wire", &[]),
-    ("routine", &[]),
-    ("trampoline", &["wire", "routine"]),
-    ("vm", &[]),
-    ("capture", &[]),
-    ("prototypes", &["capture", "vm"]),
-    ("syscalls", &["prototypes"]),
-    ("switch", &[]),
-    ("tracepoint", &["capture"]),
-    ("tune", &[]),
-    ("varint", &[]),
-    ("heap", &["varint"]),
-    ("agent", &["wire", "routine", "vm", "capture"]),
-    ("process", &["vm"]),
-    ("languages", &["trampoline", "vm", "process"]),
-    ("inject", &["wire", "vm", "process"]),
-    (
-        "hooks",
-        &[
-            "wire",
-            "routine",
-            "trampoline",
-            "vm",
-            "process",
-            "languages",
-            "inject",
-        ],
-    ),
-    ("enter", &["wire", "vm", "process", "inject", "hooks"]),
-    (
-        "births",
-        &["wire", "vm", "process", "inject", "hooks", "enter"],
-    ),
-    (
-        "dump",
-        &["wire", "vm", "process", "inject", "enter", "frames", "heap"],
-    ),
-    ("frames", &["process", "vm", "languages"]),
-    ("recording", &["prototypes", "varint"]),
-    ("rss", &["wire", "process", "vm", "languages"]),
-    (
-        "calls",
-        &[
-            "wire",
-            "routine",
-            "vm",
-            "process",
-            "inject",
-            "hooks",
-            "frames",
-            "prototypes",
-            "recording",
-            "syscalls",
-            "tracepoint",
-        ],
-    ),
-    (
-        "patch",
-        &[
-            "wire",
-            "trampoline",
-            "vm",
-            "process",
-            "inject",
-            "hooks",
-            "enter",
-        ],
-    ),
-    (
-        "report",
-        &[
-            "vm",
-            "process",
-            "frames",
-            "tune",
-            "prototypes",
-            "syscalls",
-            "births",
-            "calls",
-            "patch",
-            "heap",
-            "rss",
-        ],
-    ),
-];
 
 /// The binary may know all of them but this one, which its build script builds and embeds as bytes.
 const EMBEDDED: &str = "agent";

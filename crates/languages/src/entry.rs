@@ -1,8 +1,9 @@
 //! What each language's folder provides.
 
-use crate::frames::Find;
+use crate::frames;
 use crate::functions::Names;
 use crate::resident::Look;
+use crate::snapshot::Find;
 use vm::Language;
 use vm::reader::FactWords;
 
@@ -12,9 +13,14 @@ pub struct Entry {
     /// The language.
     pub language: Language,
     /// Looks for its VM in a process, and returns the reader of its script frames.
-    pub frames: Find,
+    pub frames: frames::Find,
     /// Returns the C functions that the VM with these facts has names for.
     pub functions: fn(&FactWords) -> Box<dyn Names>,
     /// Says which bytes of its heap hold objects; `None` = it has no heap of its own.
     pub resident: Option<Look>,
+    /// Finds its heap, for a snapshot.
+    pub heap: Find,
+    /// Whether its own functions must be called in a copy of the process for what refers to what, because its memory alone does not say all
+    /// of it.
+    pub tells_heap: bool,
 }

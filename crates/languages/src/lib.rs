@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frames` | script frames, and what of a program is parked |
 //! | `functions` | C functions by the names that scripts have for them |
+//! | `snapshot` | the objects and references of its heap |
 //! | `resident` | which bytes of its heap hold objects |
 //!
 //! A language is added by a folder here and a line in [`ALL`]. How its VM lies in memory is crate `vm`'s; how it is entered is
@@ -19,6 +20,7 @@ mod php;
 mod python;
 pub mod resident;
 mod ruby;
+pub mod snapshot;
 
 pub use entry::Entry;
 

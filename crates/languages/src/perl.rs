@@ -2,6 +2,7 @@
 
 mod frames;
 mod functions;
+mod snapshot;
 
 use crate::entry::Entry;
 use vm::Language;
@@ -13,4 +14,6 @@ pub const ENTRY: Entry = Entry {
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,
+    heap: snapshot::find,
+    tells_heap: false,
 };

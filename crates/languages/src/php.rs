@@ -3,6 +3,7 @@
 mod frames;
 mod functions;
 mod resident;
+mod snapshot;
 
 use crate::entry::Entry;
 use vm::Language;
@@ -13,4 +14,6 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    heap: snapshot::find,
+    tells_heap: false,
 };

@@ -3,7 +3,9 @@
 mod frames;
 mod functions;
 mod greenlet;
+mod heap;
 mod resident;
+mod snapshot;
 
 use crate::entry::Entry;
 use vm::Language;
@@ -14,4 +16,6 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    heap: heap::find,
+    tells_heap: true,
 };

@@ -2,7 +2,9 @@
 
 mod frames;
 mod functions;
+mod heap;
 mod resident;
+mod snapshot;
 
 use crate::entry::Entry;
 use vm::Language;
@@ -13,4 +15,6 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    heap: heap::find,
+    tells_heap: true,
 };

@@ -1,5 +1,6 @@
-//! What readers of a heap need that read memory alone.
+//! What a heap is read from.
 
+use std::ops::Range;
 use std::time::Instant;
 
 /// The memory of a copy or of a core file, and what helps to find a heap there.
@@ -10,6 +11,10 @@ pub struct Found<'a> {
     pub symbol: &'a dyn Fn(&str) -> Option<u64>,
     /// The thread pointers of all threads.
     pub threads: &'a [u64],
+    /// Addresses of the variables of the module that has the VM.
+    pub data: &'a [Range<u64>],
+    /// The used parts of the threads' stacks, with the threads' numbers; only of a core file.
+    pub stacks: &'a [(u32, Range<u64>)],
     /// Bytes of memory that the process has.
     pub bytes: u64,
     /// Deadline of the reading.

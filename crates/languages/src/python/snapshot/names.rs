@@ -2,7 +2,7 @@
 
 use super::Maker;
 use super::namespaces::Namespace;
-use crate::by_target::ByTarget;
+use crate::snapshot::by_target::ByTarget;
 use heap::{EdgeName, TextId};
 use vm::Memory;
 use vm::python::{Kind, Reference, Sort};

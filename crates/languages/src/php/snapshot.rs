@@ -12,18 +12,53 @@ mod kinds;
 mod roots;
 mod walk;
 
-use crate::found::Found;
-use crate::frozen::Frozen;
+use crate::snapshot;
+use crate::snapshot::births::Births;
+use crate::snapshot::copied::{CopiedProcess, lost};
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
 use blocks::Blocks;
-use heap::{Builder, Collector};
+use heap::{Builder, Collector, Snapshot};
+use vm::Memory;
 use vm::php::{Facts, Php, collector};
 use walk::Walk;
+
+/// Finds the heap of a PHP.
+pub fn find(
+    memory: &dyn Memory,
+    symbol: &dyn Fn(&str) -> Option<u64>,
+) -> Result<Box<dyn snapshot::Heap>, String> {
+    let facts = Facts::find(&memory, symbol).map_err(|error| error.to_string())?;
+    Ok(Box::new(facts))
+}
+
+impl snapshot::Heap for Facts {
+    fn vm_version(&self) -> String {
+        self.version().to_string()
+    }
+
+    fn of_core(&self, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+        read(found, *self, builder).map(Builder::finish)
+    }
+
+    fn of_copy(
+        &self,
+        copy: &dyn CopiedProcess,
+        found: &Found,
+        builder: Builder,
+        _: Option<Births>,
+    ) -> process::error::Result<(Builder, u64)> {
+        let read = read(found, *self, builder);
+        read.map(|builder| (builder, 0))
+            .map_err(|reason| lost(copy.parent(), &reason))
+    }
+}
 
 /// Adds all that variables, frames and the store of objects lead to, with the roots, to `builder`.
 ///
 /// # Errors
 /// Its memory comes from another allocator, or it took too long.
-pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
+fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
     let frozen = Frozen::new(found.memory);
     let mut builder = builder;
     let on = (found.symbol)(collector::IS_ENABLED).and_then(|at| collector::is_on(&frozen, at));

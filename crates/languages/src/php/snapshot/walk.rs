@@ -2,10 +2,10 @@
 
 use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};
-use crate::found::Found;
-use crate::frozen::Frozen;
-use crate::held::{Held, Why};
-use crate::texts::{Kept, Texts};
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
+use crate::snapshot::held::{Held, Why};
+use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, RootKind, RootName, TextId};
 use std::rc::Rc;

@@ -1,9 +1,24 @@
 //! The lines that made objects, where births were counted before the copy was made.
 
-use enter::Lines;
 use foldhash::HashMap;
 use heap::{Builder, TextId};
 use process::error::Result;
+use std::sync::Arc;
+
+/// Finds the lines that made the objects of one copy. Objects are best looked up in the order of their pages.
+pub trait Lines: Send {
+    /// Returns the site of the object at this address; `None` if it was not made while births were counted.
+    ///
+    /// # Errors
+    /// The agent's books cannot be read.
+    fn site(&mut self, address: u64) -> Result<Option<u32>>;
+
+    /// Returns the file and line of a site; `None` if no script ran there, or there is no such site.
+    ///
+    /// # Errors
+    /// The agent's books cannot be read, or are damaged.
+    fn line(&mut self, site: u32) -> Result<Option<(Arc<str>, u32)>>;
+}
 
 /// Finds the lines that made one copy's objects. The line of each site is read once and kept.
 pub struct Births<'a> {

@@ -11,11 +11,15 @@ mod kinds;
 mod roots;
 mod walk;
 
-use crate::found::Found;
-use crate::frozen::Frozen;
-use crate::held::{Held, Why};
-use heap::{Builder, Collector, RootKind, RootName};
+use crate::snapshot;
+use crate::snapshot::births::Births;
+use crate::snapshot::copied::{CopiedProcess, lost};
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
+use crate::snapshot::held::{Held, Why};
+use heap::{Builder, Collector, RootKind, RootName, Snapshot};
 use std::ops::Range;
+use vm::Memory;
 use vm::perl::heap::{Places, is_head};
 use vm::perl::{Error, Facts, Interpreter, Perl};
 use walk::Walk;
@@ -23,11 +27,42 @@ use walk::Walk;
 /// Bytes of a head.
 const HEAD: u64 = 24;
 
+/// Finds the heap of a Perl.
+pub fn find(
+    memory: &dyn Memory,
+    symbol: &dyn Fn(&str) -> Option<u64>,
+) -> Result<Box<dyn snapshot::Heap>, String> {
+    let facts = Facts::find(&memory, symbol).map_err(|error| error.to_string())?;
+    Ok(Box::new(facts))
+}
+
+impl snapshot::Heap for Facts {
+    fn vm_version(&self) -> String {
+        self.version().to_string()
+    }
+
+    fn of_core(&self, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+        read(found, *self, builder).map(Builder::finish)
+    }
+
+    fn of_copy(
+        &self,
+        copy: &dyn CopiedProcess,
+        found: &Found,
+        builder: Builder,
+        _: Option<Births>,
+    ) -> process::error::Result<(Builder, u64)> {
+        let read = read(found, *self, builder);
+        read.map(|builder| (builder, 0))
+            .map_err(|reason| lost(copy.parent(), &reason))
+    }
+}
+
 /// Adds every SV in the arenas of all interpreters, with its references and the roots, to `builder`.
 ///
 /// # Errors
 /// The arenas cannot be read, or it took too long.
-pub fn read(found: &Found, facts: Facts, mut builder: Builder) -> Result<Builder, String> {
+fn read(found: &Found, facts: Facts, mut builder: Builder) -> Result<Builder, String> {
     builder.about_mut().collector = Collector::None;
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: Error| error.to_string();

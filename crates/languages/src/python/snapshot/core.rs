@@ -5,7 +5,8 @@
 
 use super::Maker;
 use super::kinds::Class;
-use crate::frozen::Frozen;
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
 use foldhash::HashSet;
 use heap::{Builder, Snapshot};
 use std::rc::Rc;
@@ -18,18 +19,13 @@ const FEW: usize = 64;
 /// An object takes 16 bytes at least.
 const SMALLEST: u64 = 16;
 
-/// Reads the heap of a process; `bytes` of its memory are in the core.
+/// Reads the heap of a process.
 ///
 /// # Errors
 /// It cannot be read, or the deadline has passed.
-pub fn read(
-    memory: &dyn Memory,
-    facts: Facts,
-    builder: Builder,
-    bytes: u64,
-    until: Instant,
-) -> Result<Snapshot, String> {
-    let frozen = Frozen::new(memory);
+pub fn read(facts: Facts, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+    let Found { bytes, until, .. } = *found;
+    let frozen = Frozen::new(found.memory);
     let unreadable = |error: Error| error.to_string();
     let python = Python::new(&frozen, facts).map_err(unreadable)?;
     if !facts.has_lists() {

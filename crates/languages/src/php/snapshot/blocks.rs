@@ -1,6 +1,6 @@
 //! The blocks that PHP's allocator has handed out, and their sizes.
 
-use crate::frozen::Frozen;
+use crate::snapshot::frozen::Frozen;
 use foldhash::{HashMap, HashSet};
 use vm::php::allocator::{Allocator, CHUNK};
 

@@ -1,32 +1,30 @@
 //! The heap of a Ruby, from what its copy writes and from the copy's memory.
 
 mod beside;
-mod births;
 pub mod core;
 mod globals;
 mod kinds;
 mod names;
 mod slots;
 
-use crate::ahead::{self, Taker};
-use crate::copy::{Copy, lost};
-use crate::frozen::Frozen;
-use crate::pipe::Pipe;
-use crate::stream::{Object, Reader, Said};
-use crate::texts::{Kept, Texts};
+use crate::snapshot::ahead::{self, Taker};
+use crate::snapshot::births::Births;
+use crate::snapshot::copied::{CopiedProcess, lost};
+use crate::snapshot::frozen::Frozen;
+use crate::snapshot::stream::{Object, Reader, Said};
+use crate::snapshot::texts::{Kept, Texts};
 use beside::Beside;
-pub use births::Births;
-use enter::RubyGuest;
 use foldhash::HashMap;
 use heap::{Builder, Flags, Role, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
 use process::priority::lower_this_thread;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
-use vm::ruby::{Ruby, Type};
+use vm::ruby::{Facts, Ruby, Type};
 
 /// Bytes of a name that are kept.
 const LONGEST_NAME: usize = 1 << 10;
@@ -41,8 +39,8 @@ const FINALIZE: u64 = 1 << 7;
 /// # Errors
 /// The copy ended too early, hung, or wrote invalid data.
 pub fn read<'a>(
-    copy: &'a Copy,
-    guest: &RubyGuest,
+    copy: &'a dyn CopiedProcess,
+    guest: (&Facts, &[Range<u64>]),
     builder: Builder,
     births: Option<Births<'a>>,
     until: Instant,
@@ -54,7 +52,7 @@ pub fn read<'a>(
             lower_this_thread();
             make(copy, guest, builder, births, (&take, until))
         });
-        give.read(Reader::new(Pipe::new(copy, until), most));
+        give.read(Reader::new(copy.pipe(until), most));
         let made = making.join();
         made.unwrap_or_else(|panic| resume_unwind(panic))
     })
@@ -62,14 +60,13 @@ pub fn read<'a>(
 
 /// Adds the objects that another thread reads from the pipe.
 fn make<'a>(
-    copy: &'a Copy,
-    guest: &RubyGuest,
+    copy: &'a dyn CopiedProcess,
+    (facts, data): (&Facts, &[Range<u64>]),
     builder: Builder,
     births: Option<Births<'a>>,
     (read, until): (&Taker, Instant),
 ) -> Result<(Builder, u64)> {
-    let facts = &guest.facts;
-    let frozen = Frozen::new(&copy.memory);
+    let frozen = Frozen::new(copy.memory());
     let pid = copy.parent();
     let unreadable = |error: String| Error::NotARuby { pid, reason: error };
     let plain = Ruby::new(&frozen, *facts).map_err(|error| unreadable(error.to_string()))?;
@@ -78,7 +75,7 @@ fn make<'a>(
         _ => *facts,
     };
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
-    let globals = globals::names(&ruby, &copy.memory, &guest.data);
+    let globals = globals::names(&ruby, copy.memory(), data);
     let mut builder = builder;
     builder.about_mut().collector = copy.collector();
     let mut maker = Maker::new(builder, ruby, globals, births);

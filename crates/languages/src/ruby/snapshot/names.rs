@@ -2,8 +2,8 @@
 
 use super::Maker;
 use super::kinds::Kinds;
-use crate::by_target::ByTarget;
-use crate::stream::Object;
+use crate::snapshot::by_target::ByTarget;
+use crate::snapshot::stream::Object;
 use foldhash::HashMap;
 use heap::{EdgeName, TextId};
 use vm::Memory;

@@ -6,11 +6,10 @@ mod mapped;
 mod names;
 mod namespaces;
 
-use crate::copy::{Copy, lost};
-use crate::frozen::Frozen;
-use crate::held::{Held, Why};
-use crate::pipe::Pipe;
-use crate::stream::{Reader, Said};
+use crate::snapshot::copied::{CopiedProcess, lost};
+use crate::snapshot::frozen::Frozen;
+use crate::snapshot::held::{Held, Why};
+use crate::snapshot::stream::{Reader, Said};
 use foldhash::HashMap;
 use heap::{Builder, Collector, Flags, RootKind, RootName, TextId};
 use kinds::{Class, Kinds};
@@ -32,9 +31,14 @@ const MOST_ROOTS: usize = 1 << 22;
 ///
 /// # Errors
 /// The copy ended too early, hung, or wrote invalid data.
-pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Result<Builder> {
+pub fn read(
+    copy: &dyn CopiedProcess,
+    facts: Facts,
+    builder: Builder,
+    until: Instant,
+) -> Result<Builder> {
     let pid = copy.parent();
-    let frozen = Frozen::new(&copy.memory);
+    let frozen = Frozen::new(copy.memory());
     let unreadable = |error: python::Error| lost(pid, &error.to_string());
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let bytes = resident.memory.saturating_add(resident.swap);
@@ -45,7 +49,7 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let most = builder.budget().edges;
     let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
     maker.pages = Mapped::of(pid);
-    let mut stream = Reader::new(Pipe::new(copy, until), most);
+    let mut stream = Reader::new(copy.pipe(until), most);
     let written = loop {
         // Names of references are looked up in tables whose size comes from the process.
         if copy.is_late(until) {

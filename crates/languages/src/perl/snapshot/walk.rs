@@ -2,10 +2,10 @@
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};
-use crate::found::Found;
-use crate::frozen::Frozen;
-use crate::held::Held;
-use crate::texts::{Kept, Texts};
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
+use crate::snapshot::held::Held;
+use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, TextId};
 use std::ops::ControlFlow;

@@ -3,7 +3,7 @@
 //! The thread that has opened the process reads, because it alone lets a thread go that stands still late (`process::stop`). The other
 //! reads names in the copy's memory and keeps objects, which takes longer: with two, the copy is ended sooner.
 
-use crate::stream::{Bad, Reader, Said};
+use crate::snapshot::stream::{Bad, Reader, Said};
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 

@@ -10,10 +10,10 @@ use super::globals;
 use super::names::each_named;
 use super::slots::Slots;
 use super::{Maker, Object};
-use crate::frozen::Frozen;
+use crate::snapshot::found::Found;
+use crate::snapshot::frozen::Frozen;
 use foldhash::HashSet;
 use heap::{Builder, Role, RootKind, RootName, Snapshot};
-use std::ops::Range;
 use std::time::Instant;
 use vm::Memory;
 use vm::ruby::{Facts, Imemo, Ruby, Slot, Type};
@@ -21,36 +21,22 @@ use vm::ruby::{Facts, Imemo, Ruby, Slot, Type};
 /// Limit of the words of machine stacks that are read, of all threads together.
 const MOST_WORDS: u64 = 1 << 24;
 
-/// A Ruby in a core file.
-pub struct Found<'a> {
-    /// The process's memory, from the core file and the mapped files.
-    pub memory: &'a dyn Memory,
-    /// The facts that the reader of the VM needs.
-    pub facts: Facts,
-    /// Addresses of the variables of the module that has the VM.
-    pub data: Vec<Range<u64>>,
-    /// The used parts of the threads' stacks, with the threads' numbers.
-    pub stacks: Vec<(u32, Range<u64>)>,
-    /// Bytes of the process's memory that the core file has.
-    pub bytes: u64,
-}
-
 /// Adds every object in the pages of the core's heap, with its references and the roots, to `builder`.
 ///
 /// # Errors
 /// The heap cannot be read, or it took longer than until then.
-pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot, String> {
+pub fn read(facts: Facts, found: &Found, builder: Builder) -> Result<Snapshot, String> {
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: vm::ruby::Unsupported| error.to_string();
-    let plain = Ruby::new(&frozen, found.facts).map_err(unreadable)?;
+    let plain = Ruby::new(&frozen, facts).map_err(unreadable)?;
     let shapes = if plain.wants_shapes() {
-        globals::shapes(&plain, found.memory, &found.data)
+        globals::shapes(&plain, found.memory, found.data)
     } else {
         None
     };
-    let facts = shapes.map_or(found.facts, |list| found.facts.with_shapes(list));
+    let facts = shapes.map_or(facts, |list| facts.with_shapes(list));
     let ruby = Ruby::new(&frozen, facts).map_err(unreadable)?;
-    let globals = globals::names(&ruby, found.memory, &found.data);
+    let globals = globals::names(&ruby, found.memory, found.data);
     let slots = Slots::of(&ruby).map_err(|error| error.to_string())?;
     let mut walk = Walk {
         named: HashSet::default(),
@@ -66,8 +52,8 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
         walk.maker.builder.about_mut().notes.push(note.to_owned());
     }
     walk.roots(found);
-    walk.maker.finalizers(until);
-    walk.objects(until)?;
+    walk.maker.finalizers(found.until);
+    walk.objects(found.until)?;
     Ok(walk.finish())
 }
 
@@ -96,7 +82,7 @@ impl Walk<'_> {
         }
         let text = self.maker.builder.text(b"machine_context");
         let mut left = MOST_WORDS;
-        for (thread, range) in &found.stacks {
+        for (thread, range) in found.stacks {
             let name = RootName::named(RootKind::MachineStack, text).of_thread(*thread);
             let mut at = range.start.next_multiple_of(8);
             while at < range.end && left > 0 {

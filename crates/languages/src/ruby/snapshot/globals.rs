@@ -1,7 +1,7 @@
 //! Finds data of the VM that has no exported symbol, by searching the VM's variables: the names of global variables by what they
 //! refer to, and shapes.
 
-use crate::frozen::Frozen;
+use crate::snapshot::frozen::Frozen;
 use foldhash::HashMap;
 use std::ops::Range;
 use vm::Memory;
