@@ -5,9 +5,9 @@
 //! process, or the machine, has less memory left than the process uses.
 
 use crate::Opened;
-use crate::confined::{Outcome, run};
-use crate::copy::Copy;
 use crate::guest::Guest;
+use enter::copy::Copy;
+use enter::copy::confined::{Outcome, run};
 use languages::snapshot::copied::CopiedProcess;
 use process::error::{Error, Result};
 use process::rss::Resident;

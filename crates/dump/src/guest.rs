@@ -1,8 +1,8 @@
 //! The process of which snapshots are made, whatever its language.
 
-use crate::copy::Copy;
 use crate::outside::Outside;
 use enter::copied::Copied;
+use enter::copy::Copy;
 use enter::{Counting, Python, Timing, VmSession};
 use heap::Builder;
 use inject::Image;

@@ -17,17 +17,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `copy` | the child from outside: found, its pipe opened, killed |
-//! | `pipe` | that they are read until a deadline |
-//! | `silence` | whether a copy that writes nothing hangs, or gets no processor |
 //! | `guest` | the process that is copied, of any language |
 //! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
 //! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
-//! | `confined` | a copy that runs code of the process's for these two |
 //! | `outside` | one whose VM is not called: copied where it stands |
 //! | `core` | the same from core files, in which nothing can be called |
 //!
-//! How a language's heap is read is in its folder of crate `languages`. Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
+//! The copy from outside is [`enter::copy`]; how a language's heap is read is in its folder of crate `languages`. Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
@@ -35,19 +31,15 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
-mod child;
 mod compaction;
-mod confined;
-mod copy;
 pub mod core;
 mod guest;
 mod outside;
-mod pipe;
-mod silence;
 
 pub use allocator::Answers;
 pub use compaction::{Compaction, HeapPages};
 use enter::copied::{Lack, lack_of_room, resident};
+use enter::copy::Copy;
 use enter::{Counting, Timing};
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
@@ -181,7 +173,7 @@ impl Opened {
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let copied = self.guest.copy()?;
         let born = Instant::now();
-        let mut copy = copy::Copy::open(pid, copied)?;
+        let mut copy = Copy::open(pid, copied)?;
         copy.when_starved(self.options.starved);
         copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(

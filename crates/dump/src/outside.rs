@@ -4,8 +4,8 @@
 //! middle of a change: a list that is half linked, a block that is being moved. What cannot be read for this reason is counted and
 //! reported.
 
-use crate::copy::Copy;
 use enter::copied::Copied;
+use enter::copy::Copy;
 use enter::{Entered, Reached, Timing};
 use heap::Builder;
 use inject::Image;

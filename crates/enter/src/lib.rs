@@ -6,6 +6,7 @@
 //! | `ruby` | how a Ruby is entered: to evaluate, to be copied, to have its collections timed; its births are counted by crate `births` |
 //! | `python` | how a Python is entered, to evaluate or to be copied |
 //! | `copied` | what a process is asked for that makes a copy of itself, and whether there is room for one |
+//! | `copy` | such a copy from outside: found, its pipe read until a deadline, confined where it runs code of the process's, killed |
 //! | `script` | the text that is evaluated, and its answer, in the agent's memory |
 //! | `literal` | texts as literals that all these languages read alike |
 //!
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod copied;
+pub mod copy;
 mod entered;
 mod literal;
 mod python;

@@ -15,7 +15,7 @@ use crate::snapshot::stream::{Object, Reader, Said};
 use crate::snapshot::texts::{Kept, Texts};
 use beside::Beside;
 use foldhash::HashMap;
-use heap::{Builder, Flags, Role, RootKind, RootName, TextId};
+use heap::{Builder, Collector, Flags, Role, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
@@ -77,7 +77,7 @@ fn make<'a>(
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
     let globals = globals::names(&ruby, copy.memory(), data);
     let mut builder = builder;
-    builder.about_mut().collector = copy.collector();
+    builder.about_mut().collector = Collector::of(copy.collector());
     let mut maker = Maker::new(builder, ruby, globals, births);
     while let Some(batch) = read.next() {
         let batch = batch.map_err(|error| lost(pid, &error.to_string()))?;

@@ -17,7 +17,7 @@ pub trait CopiedProcess: Sync {
     fn shapes(&self) -> Option<(u64, u64)>;
 
     /// Whether the VM's collector is switched on, if the agent has asked it.
-    fn collector(&self) -> heap::Collector;
+    fn collector(&self) -> Option<bool>;
 
     /// Whether it has had its time: until then, and as much longer as it has waited for a processor.
     fn is_late(&self, until: Instant) -> bool;

@@ -1,7 +1,7 @@
 //! Reads the pipe into which a copy writes, until a deadline.
 
+use super::silence::{Does, LONGEST, Silence};
 use crate::copy::{Copy, ENDED};
-use crate::silence::{Does, LONGEST, Silence};
 use languages::snapshot::copied::CopiedProcess;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -5,13 +5,17 @@
 //! neither written to nor killed. What it is, is read again before each effect on it (`child`). The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
 //! whatever file the guest has put there; what is no pipe is not opened.
 
-use crate::child::Child;
-use crate::pipe::Pipe;
-use crate::silence;
-use enter::copied::Copied;
+mod child;
+pub mod confined;
+mod pipe;
+mod silence;
+
+use crate::copied::Copied;
+use child::Child;
 use inject::records::ReadRecords;
 use languages::snapshot::copied::{CopiedProcess, lost};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use pipe::Pipe;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
@@ -249,14 +253,13 @@ impl CopiedProcess for Copy {
         (list != 0).then_some((list, size))
     }
 
-    fn collector(&self) -> heap::Collector {
+    fn collector(&self) -> Option<bool> {
         let at = self.at + offset_of!(Snapshot, collector) as u64;
-        let on = match self.memory.word(at) {
+        match self.memory.word(at) {
             Ok(word) if word == Collector::On as u64 => Some(true),
             Ok(word) if word == Collector::Off as u64 => Some(false),
             _ => None,
-        };
-        heap::Collector::of(on)
+        }
     }
 
     fn is_late(&self, until: Instant) -> bool {
