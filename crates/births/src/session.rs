@@ -1,4 +1,4 @@
-//! A session with one open guest: a Ruby that was entered ([`enter::VmSession`]), and the agent's books of its births.
+//! A session with one open guest: a Ruby that was entered ([`enter::Ruby`]), and the agent's books of its births.
 
 mod accounts;
 mod epochs;
@@ -14,7 +14,7 @@ pub use watched::{Event, Shared};
 use crate::intervals::Intervals;
 use crate::ledger::{Reader, Tally};
 use crate::postmortem;
-use enter::{Opening, RubyGuest, VmSession};
+use enter::{Opening, Ruby, RubyGuest};
 use hooks::ScriptStart;
 use inject::image::Image;
 use inject::resident::Resident;
@@ -23,7 +23,7 @@ use process::error::{Error, Result};
 use process::rss::Rss;
 use std::mem::offset_of;
 use std::time::Duration;
-use wire::{Config, ControlPage, Reply, Request};
+use wire::{Config, ControlPage, Reply};
 
 /// What a guest is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Options {
 /// A guest whose births are counted: its agent is in place, and requests to it are possible until it is left.
 #[derive(Debug)]
 pub struct Session {
-    vm: VmSession,
+    vm: Ruby,
     reader: Reader,
     /// Whether any thread has an account of its births.
     has_accounts: bool,
@@ -69,10 +69,10 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        VmSession::open(pid, image, opening(options)).map(|vm| Session::of(vm, options.depth))
+        Ruby::open(pid, image, opening(options)).map(|vm| Session::of(vm, options.depth))
     }
 
-    fn of(vm: VmSession, depth: u32) -> Self {
+    fn of(vm: Ruby, depth: u32) -> Self {
         Session {
             reader: Reader::new(vm.resident().header.ledger, depth > 1),
             vm,
@@ -98,14 +98,19 @@ impl Session {
         let mut opening = opening(options);
         opening.config.census_at_end = 1;
         opening.config.end_argument = u32::from(collect_at_end);
-        let vm = VmSession::at_script(tracee, start, opening)?;
+        let vm = Ruby::at_script(tracee, start, opening)?;
         Ok(Session::of(vm, options.depth))
     }
 
     /// Like [`adopt`](Self::adopt), for a child that is traced from its fork on.
     fn adopt_traced(&self, tracee: Tracee) -> std::result::Result<Self, (Tracee, Error)> {
-        let vm = self.vm.adopt_traced(tracee)?;
-        Ok(Session::of(vm, self.vm.config().depth))
+        match self.adopt(tracee.pid()) {
+            Ok(mut session) => {
+                *session.vm.tracee() = Some(tracee);
+                Ok(session)
+            }
+            Err(error) => Err((tracee, error)),
+        }
     }
 
     /// Returns the last count of a guest that is about to end and no longer runs our code: what the agent counted at the
@@ -133,7 +138,7 @@ impl Session {
     fn count_from_outside(&mut self) -> Result<Tally> {
         let memory = self.vm.memory();
         let ledger = self.vm.resident().header.ledger;
-        let counts = postmortem::count(memory, &self.vm.found().facts, ledger)?;
+        let counts = postmortem::count(memory, &self.vm.ruby().facts, ledger)?;
         self.reader
             .with_rows(memory, counts.tally, &counts.sites, &[])
     }
@@ -150,8 +155,7 @@ impl Session {
 
     /// Counts the living objects, after a garbage collection if `collect` is set.
     pub fn census(&mut self, collect: bool) -> Result<Tally> {
-        self.vm
-            .ask(Request::Census, u64::from(collect), "count the living")?;
+        self.vm.census(collect)?;
         process::fault::point("counting");
         let mut tally = self.reader.tally(self.vm.memory())?;
         let Resident { base, header } = self.vm.resident();
@@ -160,7 +164,7 @@ impl Session {
     }
 
     /// Takes the hook out and unmaps the agent's books.
-    pub fn leave(self) -> Result<Timing> {
+    pub fn leave(mut self) -> Result<Timing> {
         self.vm.leave()
     }
 
@@ -197,7 +201,7 @@ impl Session {
 
     /// What is known of the Ruby in the guest.
     pub fn ruby(&self) -> &RubyGuest {
-        self.vm.found()
+        self.vm.ruby()
     }
 
     /// Returns the times of the last request and of all stops so far.
@@ -207,15 +211,14 @@ impl Session {
 }
 
 /// How a Ruby is opened whose births are counted.
-fn opening(options: Options) -> Opening<'static> {
+const fn opening(options: Options) -> Opening {
     Opening {
         config: Config {
             depth: options.depth,
-            follow: u32::from(options.follow),
-            door: u64::from(options.door),
+            follow: options.follow as u32,
+            door: options.door as u64,
             ..Config::NONE
         },
-        calls: &[],
         // An agent that is used again has the intervals of the last command.
         claimed: |vm| epochs::mark(vm, &Intervals::new(Duration::MAX), false),
     }

@@ -64,7 +64,7 @@ impl Opened {
         let Guest::Ruby(ruby, _) = &self.guest else {
             return Err(refused(pid, "its language has no compaction"));
         };
-        let ruby = ruby.found();
+        let ruby = ruby.ruby();
         if ruby.functions.rb_eval_string_protect == 0 {
             return Err(refused(
                 pid,

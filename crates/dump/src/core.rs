@@ -142,7 +142,7 @@ impl Found<'_> {
             let builder = self.builder(entry.language, heap.vm_version());
             heap.of_core(&found, builder)
         };
-        Some((entry.heap)(self.core, &symbol).and_then(read))
+        Some(entry.heap.heap(self.core, &symbol).and_then(read))
     }
 
     /// The used parts of the threads' stacks, with the threads' numbers.
@@ -160,7 +160,7 @@ impl Found<'_> {
         let paths = self.modules.iter().map(|module| &module.path);
         let gone: Vec<_> = paths.filter(|path| open_regular(path).is_err()).collect();
         match gone.first() {
-            None => format!("the process ran neither {}", Language::any()).replace(" or ", " nor "),
+            None => format!("the process ran neither {}", Language::none()),
             Some(first) => format!(
                 "no VM was found in it, and {} of the files that were mapped cannot be opened, first {}: put them back, or name the \
                  program with --exe",

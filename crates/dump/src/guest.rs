@@ -3,23 +3,23 @@
 use crate::outside::Outside;
 use enter::copied::Copied;
 use enter::copy::Copy;
-use enter::{Counting, Python, Timing, VmSession};
+use enter::{Books, CopyablePython, Counting, Opening, Ruby, Timing};
 use heap::Builder;
 use inject::Image;
-use languages::snapshot::Heap;
 use languages::snapshot::births::Births;
-use languages::snapshot::found::Found;
+use languages::snapshot::{Beside, Told};
 use process::error::{Error, Result};
 use std::time::Instant;
 use vm::Language;
+use wire::Purpose;
 
 /// The process of which snapshots are made, entered as its language requires. Dropping this value leaves it.
 #[derive(Debug)]
 pub enum Guest {
-    /// A Ruby, and how its births are counted, if they are.
-    Ruby(Box<VmSession>, Option<Counting>),
+    /// A Ruby, and how the books of its births are read, if they are counted.
+    Ruby(Box<Ruby>, Option<Books>),
     /// A Python.
-    Python(Box<Python>),
+    Python(Box<CopyablePython>),
     /// A process whose VM is not called: a Perl or a PHP.
     Outside(Box<Outside>),
 }
@@ -30,13 +30,14 @@ impl Guest {
     ///
     /// # Errors
     /// The process has no VM, or cannot be opened, or not be copied.
-    pub fn open(pid: i32, image: &Image, counting: Option<Counting>) -> Result<Self> {
-        let opened = match counting {
-            Some(counting) => (counting.open)(pid, image),
-            None => VmSession::open_for_snapshot(pid, image),
-        };
-        match opened {
-            Ok(ruby) => Ok(Guest::Ruby(Box::new(ruby), counting)),
+    pub fn open(pid: i32, image: &Image, counting: Option<&Counting>) -> Result<Self> {
+        let plain = Opening::plain(Purpose::Snapshot);
+        let opening = counting.map_or(plain, |counting| counting.opening);
+        match Ruby::open_to_copy(pid, image, opening) {
+            Ok(ruby) => Ok(Guest::Ruby(
+                Box::new(ruby),
+                counting.map(|counting| counting.books),
+            )),
             Err(Error::NotARuby { reason, .. }) => {
                 if counting.is_some() {
                     return Err(Error::NotAGuest {
@@ -44,14 +45,14 @@ impl Guest {
                         reason: "births are noted in Ruby alone: leave --births away",
                     });
                 }
-                if !Python::is_in(pid)? {
+                if !CopyablePython::is_in(pid)? {
                     let outside = Outside::open(pid, image)?.ok_or_else(|| Error::NoHeap {
                         pid,
                         reason: format!("{reason}, and no Python, Perl or PHP"),
                     })?;
                     return Ok(Guest::Outside(Box::new(outside)));
                 }
-                let python = Python::open_for_snapshot(pid, image)?;
+                let python = CopyablePython::open(pid, image)?;
                 Ok(Guest::Python(Box::new(python)))
             }
             Err(error) => Err(error),
@@ -70,13 +71,14 @@ impl Guest {
     /// Its language, and the version that the VM reports.
     pub fn language(&self) -> (Language, String) {
         match self {
-            Guest::Ruby(ruby, _) => (Language::Ruby, ruby.found().version().to_string()),
-            Guest::Python(python) => (Language::Python, python.heap_facts().version().to_string()),
+            Guest::Ruby(ruby, _) => (Language::Ruby, ruby.ruby().version().to_string()),
+            Guest::Python(python) => (Language::Python, python.facts().version().to_string()),
             Guest::Outside(outside) => outside.language(),
         }
     }
 
-    /// Checks that births are still counted. A program that is about to make its first Ractor waits for this.
+    /// Checks that births are still counted. A program that is about to make its first Ractor waits for this: it is let go, and the error says
+    /// that births are no longer counted. No snapshot is made of it then, as its births from there on would have no line.
     ///
     /// # Errors
     /// Births are no longer counted, with the cause; or the process is gone.
@@ -85,7 +87,7 @@ impl Guest {
             return Ok(());
         };
         if ruby.awaits_last_count()? {
-            // The snapshot of a process that has ended would have no references.
+            // `mem` would count it from outside first. Here nobody asks for that count, and the program need not wait for it.
             ruby.let_go()?;
         }
         match ruby.farewell()? {
@@ -121,28 +123,31 @@ impl Guest {
         since: Option<u64>,
         until: Instant,
     ) -> Result<(Builder, u64)> {
-        let found = Found {
-            memory: &copy.memory,
-            symbol: &|_| None,
-            threads: &[],
-            data: &[],
-            stacks: &[],
-            bytes: 0,
-            until,
-        };
         match self {
-            Guest::Ruby(ruby, counting) => {
+            Guest::Ruby(ruby, books) => {
                 let ledger = ruby.resident().header.ledger;
-                let lines = counting.map(|counting| (counting.lines)(&copy.memory, ledger));
-                let births = lines.transpose()?.zip(since);
-                let births = births.map(|(lines, since)| Births::new(lines, since));
-                let data = &ruby.found().data;
-                let found = Found { data, ..found };
-                let facts = &ruby.found().facts;
-                facts.of_copy(copy, &found, builder, births)
+                let books = books.map(|open| open(&copy.memory, ledger));
+                let births = books.transpose()?.zip(since);
+                let births = births.map(|((sites, lines), since)| Births::new(sites, lines, since));
+                let beside = Beside {
+                    data: &ruby.ruby().data,
+                    births,
+                    until,
+                };
+                ruby.ruby().facts.of_copy(copy, beside, builder)
             }
-            Guest::Python(python) => python.heap_facts().of_copy(copy, &found, builder, None),
-            Guest::Outside(outside) => outside.read(copy, builder, until),
+            Guest::Python(python) => {
+                let beside = Beside {
+                    data: &[],
+                    births: None,
+                    until,
+                };
+                python.facts().of_copy(copy, beside, builder)
+            }
+            Guest::Outside(outside) => {
+                let builder = outside.read(copy, builder, until)?;
+                Ok((builder, 0))
+            }
         }
     }
 
@@ -152,7 +157,7 @@ impl Guest {
     /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         match self {
-            Guest::Ruby(ruby, _) => ruby.leave(),
+            Guest::Ruby(mut ruby, _) => ruby.leave(),
             Guest::Python(python) => python.leave(),
             Guest::Outside(outside) => outside.leave(),
         }

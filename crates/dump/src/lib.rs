@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   lancet                          guest                     its copy (a child)
-//!   enter::VmSession ─────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
+//!   enter::Ruby ──────────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
 //!   Copy::open: /proc/CHILD/fd/N ─────────────────────────────► roots, objects, references ──► pipe
 //!   stream::Reader ◄───────────────────────────────────────────────────────────────────────────┘
 //!   Maker ◄── names ◄── Frozen: memory of the copy, which nothing changes
@@ -23,7 +23,8 @@
 //! | `outside` | one whose VM is not called: copied where it stands |
 //! | `core` | the same from core files, in which nothing can be called |
 //!
-//! The copy from outside is [`enter::copy`]; how a language's heap is read is in its folder of crate `languages`. Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
+//! The copy from outside is [`enter::copy`]; how a language's heap is read is in its folder of crate `languages`. Perl and PHP count
+//! references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
@@ -57,7 +58,7 @@ pub struct Options {
     /// Contents of strings are kept.
     pub contents: bool,
     /// Births are counted so until the copy is made: objects that are made meanwhile have their line.
-    pub births: Option<Counting>,
+    pub births: Option<&'static Counting>,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
     /// The copy is ended after this time, whatever has not been read. The time for which it waits for a processor does not count, up to

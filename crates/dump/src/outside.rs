@@ -10,9 +10,9 @@ use enter::{Entered, Reached, Timing};
 use heap::Builder;
 use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
-use languages::snapshot::Heap;
-use languages::snapshot::copied::CopiedProcess;
+use languages::snapshot::copied::{CopiedProcess, lost};
 use languages::snapshot::found::Found;
+use languages::snapshot::{Find, ReadAlone};
 use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use vm::Language;
 pub struct Outside {
     entered: Entered,
     language: Language,
-    heap: Box<dyn Heap>,
+    heap: Box<dyn ReadAlone>,
 }
 
 impl Outside {
@@ -35,17 +35,19 @@ impl Outside {
         let reached = Reached::new(pid)?;
         let symbol = |name: &str| reached.functions.symbol(name);
         let is_there = |language: Language| symbol(language.description().mark).is_some();
-        let mut entries = languages::ALL.iter();
-        let Some(entry) = entries.find(|entry| !entry.tells_heap && is_there(entry.language))
-        else {
+        let mut entries = languages::ALL.iter().filter_map(|entry| match entry.heap {
+            Find::ReadAlone(find) => Some((entry.language, find)),
+            Find::Told(_) => None,
+        });
+        let Some((language, find)) = entries.find(|(language, _)| is_there(*language)) else {
             return Ok(None);
         };
-        let heap = (entry.heap)(reached.memory(), &symbol);
+        let heap = find(reached.memory(), &symbol);
         let heap = heap.map_err(|reason| Error::NoCopy { pid, reason })?;
         check_all_threads(pid, &OF_SNAPSHOT)?;
         Ok(Some(Outside {
             entered: reached.enter(image)?,
-            language: entry.language,
+            language,
             heap,
         }))
     }
@@ -68,11 +70,11 @@ impl Outside {
         self.entered.copy()
     }
 
-    /// Reads the heap from the copy. Also returns how many objects were left out as garbage.
+    /// Reads the heap from the copy.
     ///
     /// # Errors
     /// The heap cannot be read.
-    pub fn read(&self, copy: &Copy, builder: Builder, until: Instant) -> Result<(Builder, u64)> {
+    pub fn read(&self, copy: &Copy, builder: Builder, until: Instant) -> Result<Builder> {
         let pid = copy.parent();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let symbol = |name: &str| self.entered.functions().symbol(name);
@@ -85,7 +87,8 @@ impl Outside {
             bytes: resident.memory.saturating_add(resident.swap),
             until,
         };
-        self.heap.of_copy(copy, &found, builder, None)
+        let read = self.heap.of_memory(&found, builder);
+        read.map_err(|reason| lost(pid, &reason))
     }
 
     /// Leaves the process, which reaps its copy first, and returns for how long it was stopped in all.

@@ -82,7 +82,7 @@ pub fn resident(pid: i32) -> u64 {
 
 /// A guest that can be asked for a copy of itself.
 #[derive(Debug)]
-pub struct Asking {
+pub(crate) struct Asking {
     /// The guest's process id, in the PID namespace of lancet.
     pub pid: i32,
     /// Address of the agent's [`Snapshot`] in it.

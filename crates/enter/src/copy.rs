@@ -50,7 +50,7 @@ pub struct Copy {
     /// Memory of the copy. Only its agent changes anything there, and only the agent's own data.
     pub memory: GuestMemory,
     /// The reading end of its pipe; reading does not block.
-    pub pipe: File,
+    pub(crate) pipe: File,
     at: u64,
     starved: fn(i32),
     born: Instant,

@@ -22,11 +22,13 @@
 mod doors;
 mod snapshot;
 
+pub use snapshot::CopyablePython;
+
 use crate::entered::{Entered, Reached};
-use crate::{Interpreter, script};
+use crate::interpreter::Interpreter;
+use crate::script;
 use hooks::Threads;
 use inject::Image;
-use inject::Timing;
 use inject::doors::Open;
 use inject::remote_call::Work;
 use process::error::{Error, Result};
@@ -51,15 +53,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// and each try stops the guest.
 const SHUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// A Python that contains the agent, opened to evaluate texts or to be copied. Dropping this value leaves it.
+/// A Python that contains the agent, opened to evaluate texts. Dropping this value leaves it.
 #[derive(Debug)]
 pub struct Python {
     entered: Entered,
     /// Addresses of the functions of [`NAMES`] in the guest, in the same order.
     api: [u64; NAMES.len()],
     facts: Facts,
-    /// See [`Python::heap_facts`].
-    heap_facts: Facts,
     /// Why it has not been entered, while a door is shut.
     shut: Cell<Option<Shut>>,
 }
@@ -106,7 +106,6 @@ impl Python {
             entered,
             api,
             facts,
-            heap_facts: facts,
             shut: Cell::new(None),
         };
         python.await_rest()?;
@@ -218,19 +217,6 @@ impl Python {
             Ok(true) | Err(_) => Work::Done,
         }
     }
-
-    /// Reaps copies that have ended, makes the agent quiet, and returns for how long the process was stopped in all.
-    ///
-    /// # Errors
-    /// The guest's memory could not be written, or the thread that reaps a copy could not be stopped.
-    pub fn leave(self) -> Result<Timing> {
-        self.entered.leave()
-    }
-
-    /// Process id of the Python in the PID namespace of lancet.
-    pub fn pid(&self) -> i32 {
-        self.entered.status.pid
-    }
 }
 
 impl Interpreter for Python {
@@ -241,6 +227,6 @@ impl Interpreter for Python {
     }
 
     fn leave(self: Box<Self>) -> Result<()> {
-        Python::leave(*self).map(drop)
+        self.entered.leave().map(drop)
     }
 }

@@ -13,10 +13,10 @@ mod guest;
 mod snapshot;
 mod vm_entry;
 
-pub use counting::Counting;
+pub use counting::{Books, Counting, Lines, Sites};
 pub use guest::RubyGuest;
 
-use crate::DESERTED_AFTER;
+use crate::{DESERTED, DESERTED_AFTER};
 use hooks::ScriptStart;
 use inject::Timing;
 use inject::heartbeat::Heartbeat;
@@ -39,24 +39,23 @@ use wire::{Config, ControlPage, Farewell, Purpose, Request, State};
 
 /// What a Ruby is opened for.
 #[derive(Clone, Copy, Debug)]
-pub struct Opening<'a> {
+pub struct Opening {
     /// The agent's configuration, as far as the question decides it; the rest is filled in with what is found of the Ruby.
     pub config: Config,
-    /// The system calls that the guest must be allowed to make besides those of every command.
-    pub calls: &'a [seccomp::Call],
-    /// Called when the agent is claimed and has not begun to watch.
-    pub claimed: fn(&VmSession) -> Result<()>,
+    /// Called when the agent is claimed and has not begun to watch. The main thread stands still meanwhile, so it writes a few words and
+    /// waits for nothing.
+    pub claimed: fn(&Ruby) -> Result<()>,
 }
 
-impl Opening<'_> {
-    /// An opening for something that needs no configuration of its own.
-    fn plain(purpose: Purpose) -> Self {
+impl Opening {
+    /// An opening for something that counts no births. The intervals and the epoch of births in the agent stay as an earlier command has
+    /// left them: nothing reads them before births are counted again, and who counts them writes both ([`Opening::claimed`]).
+    pub const fn plain(purpose: Purpose) -> Self {
         Opening {
             config: Config {
                 purpose: purpose as u64,
                 ..Config::NONE
             },
-            calls: &[],
             claimed: |_| Ok(()),
         }
     }
@@ -67,11 +66,11 @@ const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
 
 /// A Ruby that is open: its agent is in place, and requests to it are possible until it is left. Dropping this value leaves it.
 #[derive(Debug)]
-pub struct VmSession {
+pub struct Ruby {
     status: Status,
     command: String,
     memory: Arc<GuestMemory>,
-    found: Arc<RubyGuest>,
+    ruby: Arc<RubyGuest>,
     maps: Arc<Maps>,
     resident: Resident,
     config: Config,
@@ -92,19 +91,29 @@ pub struct VmSession {
     open: bool,
 }
 
-impl VmSession {
+impl Ruby {
     /// Opens a process, and waits until its agent has begun what it is opened for.
     ///
     /// # Errors
     /// It has no Ruby, or one that is not known; it cannot be opened; or it did not come to a safe point in time.
     pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Self> {
+        Self::open_allowed(pid, image, opening, &[])
+    }
+
+    /// Like [`open`](Self::open), where the guest must be allowed to make these system calls besides those of every command.
+    fn open_allowed(
+        pid: i32,
+        image: &Image,
+        opening: Opening,
+        calls: &[seccomp::Call],
+    ) -> Result<Self> {
         let (status, memory, maps) = reach(pid)?;
         let found = RubyGuest::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
         // A killed `lancet calls` may have left hooks, which are lifted first.
         hooks::lift_left(&status, &memory, found.gadgets, &residents)?;
-        let mut vm = VmSession::new(status, memory, found, maps, opening.config);
-        vm.enter_for_the_first_time(residents, image, opening)?;
+        let mut vm = Ruby::new(status, memory, found, maps, opening.config);
+        vm.enter_for_the_first_time(residents, image, opening.claimed, calls)?;
         vm.await_answer("set its hook")?;
         Ok(vm)
     }
@@ -117,11 +126,11 @@ impl VmSession {
         wanted: Config,
     ) -> Self {
         let config = config(&found, wanted);
-        VmSession {
+        Ruby {
             command: command_line(status.pid),
             status,
             memory,
-            found: Arc::new(found),
+            ruby: Arc::new(found),
             maps: Arc::new(maps),
             resident: Resident::nowhere(),
             config,
@@ -172,14 +181,14 @@ impl VmSession {
         self.resident
             .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
         let maps = Arc::new(Maps::of(pid)?);
-        Ok(VmSession {
+        Ok(Ruby {
             command: command_line(pid),
             heartbeat: Heartbeat::start(
                 memory.clone(),
                 self.resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
             ),
             status,
-            found: self.found.clone(),
+            ruby: self.ruby.clone(),
             maps,
             resident: self.resident,
             config,
@@ -209,26 +218,27 @@ impl VmSession {
         &mut self,
         mut residents: Residents,
         image: &Image,
-        opening: Opening,
+        claimed: fn(&Ruby) -> Result<()>,
+        calls: &[seccomp::Call],
     ) -> Result<()> {
         let pid = self.status.pid;
         let memory = self.memory.clone();
         // Any thread that has the VM's lock may do what is requested.
-        seccomp::check_other_threads(pid, opening.calls)?;
+        seccomp::check_other_threads(pid, calls)?;
         self.enter_vm(|vm, remote| {
             if vm.status.seccomp != 0 {
-                seccomp::check(pid, remote.tid(), opening.calls)?;
+                seccomp::check(pid, remote.tid(), calls)?;
             }
             let (resident, _) = residents.take(remote, &memory, image, true)?;
             if !vm.open {
-                vm.take(resident, opening.claimed)?;
+                vm.take(resident, claimed)?;
             }
             Ok(())
         })
     }
 
     /// Claims the agent and makes it begin.
-    fn take(&mut self, resident: Resident, claimed: fn(&VmSession) -> Result<()>) -> Result<()> {
+    fn take(&mut self, resident: Resident, claimed: fn(&Ruby) -> Result<()>) -> Result<()> {
         self.resident = resident;
         resident.claim(&self.memory, &self.config)?;
         self.heartbeat = Heartbeat::start(
@@ -261,7 +271,7 @@ impl VmSession {
             // Dropping `start` takes its hooks out.
             Err(error) => return Err((tracee, error)),
         };
-        let mut vm = VmSession::new(status, memory, found, maps, opening.config);
+        let mut vm = Ruby::new(status, memory, found, maps, opening.config);
         match start.hand_over(|resident| vm.take(resident, opening.claimed)) {
             Ok(()) => {
                 vm.tracee = Some(tracee);
@@ -272,20 +282,6 @@ impl VmSession {
                 vm.open = false;
                 Err((tracee, error))
             }
-        }
-    }
-
-    /// Like [`adopt`](Self::adopt), for a child that is traced from its fork on.
-    ///
-    /// # Errors
-    /// Those of [`adopt`](Self::adopt); the child's main thread is given back.
-    pub fn adopt_traced(&self, tracee: Tracee) -> std::result::Result<Self, (Tracee, Error)> {
-        match self.adopt(tracee.pid()) {
-            Ok(mut vm) => {
-                vm.tracee = Some(tracee);
-                Ok(vm)
-            }
-            Err(error) => Err((tracee, error)),
         }
     }
 
@@ -313,12 +309,34 @@ impl VmSession {
         Ok(())
     }
 
-    /// Takes the hook out and unmaps the agent's books.
+    /// Has the agent count the living objects, after a garbage collection if `collect` is set.
+    ///
+    /// # Errors
+    /// The guest did not come to a safe point in time.
+    pub fn census(&mut self, collect: bool) -> Result<()> {
+        self.ask(Request::Census, u64::from(collect), "count the living")
+    }
+
+    /// Has the agent set its hook on births again, which it has taken out while no thread wanted its account.
+    ///
+    /// # Errors
+    /// The guest did not come to a safe point in time.
+    pub fn rise(&mut self) -> Result<()> {
+        self.ask(Request::Rise, 0, "set its hook again")
+    }
+
+    /// Takes the hook out and unmaps the agent's books; the value stays. Returns for how long the guest was stopped in all.
     ///
     /// # Errors
     /// The guest was not entered in time; its agent is quiet all the same.
-    pub fn leave(mut self) -> Result<Timing> {
-        self.depart()?;
+    pub fn leave(&mut self) -> Result<Timing> {
+        self.open = false;
+        if self.farewell()?.is_none()
+            && let Err(error) = self.ask(Request::Leave, 0, "leave")
+        {
+            self.go_quiet();
+            return Err(error);
+        }
         Ok(self.timing)
     }
 
@@ -330,22 +348,6 @@ impl VmSession {
     /// Whether it can be asked.
     pub fn is_open(&self) -> bool {
         self.open
-    }
-
-    /// Asks the agent to leave; the value stays.
-    ///
-    /// # Errors
-    /// As of [`leave`](Self::leave).
-    pub fn depart(&mut self) -> Result<()> {
-        self.open = false;
-        if self.farewell()?.is_some() {
-            return Ok(());
-        }
-        let done = self.ask(Request::Leave, 0, "leave");
-        if done.is_err() {
-            self.go_quiet();
-        }
-        done
     }
 
     /// Used if the VM's lock cannot be had: the hook finds the control page closed at its next birth and takes itself out.
@@ -388,8 +390,8 @@ impl VmSession {
     }
 
     /// What is known of the Ruby in the guest.
-    pub fn found(&self) -> &RubyGuest {
-        &self.found
+    pub fn ruby(&self) -> &RubyGuest {
+        &self.ruby
     }
 
     /// The memory of the guest, read and written through `/proc/PID/mem`.
@@ -412,23 +414,18 @@ impl VmSession {
         &mut self.tracee
     }
 
-    /// Whether we trace its main thread between stops too.
-    pub fn is_traced(&self) -> bool {
-        self.tracee.is_some()
-    }
-
     /// Returns the times of the last request and of all stops so far.
     pub fn timing(&self) -> Timing {
         self.timing
     }
 }
 
-impl Drop for VmSession {
+impl Drop for Ruby {
     fn drop(&mut self) {
         if (self.open || panicking()) && self.is_alive() {
             // No caller is left to receive an error. A panic here may come while another one unwinds, and would then end
             // the command.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.depart()));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.leave()));
         }
     }
 }
@@ -453,7 +450,7 @@ fn config(found: &RubyGuest, wanted: Config) -> Config {
 /// The reason that the agent gave for leaving, as a text for [`Error::Left`].
 pub fn because(why: Farewell) -> &'static str {
     match why {
-        Farewell::Alone => "it heard nothing from us for 5 s",
+        Farewell::Alone => DESERTED,
         Farewell::Ractor => {
             "the program makes a Ractor, beside which births cannot be watched (docs/versions.md says why)"
         }

@@ -20,7 +20,4 @@ pub struct Entry {
     pub resident: Option<Look>,
     /// Finds its heap, for a snapshot.
     pub heap: Find,
-    /// Whether its own functions must be called in a copy of the process for what refers to what, because its memory alone does not say all
-    /// of it.
-    pub tells_heap: bool,
 }

@@ -1,4 +1,5 @@
-//! What lancet reads of each language's VM, from outside and without calling it: a folder a language, and one table of them.
+//! What lancet reads of each language's VM: a folder a language, and one table of them. Nothing here calls a VM. What refers to what in the
+//! heap of a Ruby or Python the VM tells itself, in a copy of the process in which the agent calls it; here that is read.
 //!
 //! | module | what each language provides for it |
 //! |---|---|

@@ -5,6 +5,7 @@ mod functions;
 mod snapshot;
 
 use crate::entry::Entry;
+use crate::snapshot::Find;
 use vm::Language;
 
 /// What lancet reads of a Perl.
@@ -14,6 +15,5 @@ pub const ENTRY: Entry = Entry {
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,
-    heap: snapshot::find,
-    tells_heap: false,
+    heap: Find::ReadAlone(snapshot::find),
 };

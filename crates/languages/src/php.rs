@@ -6,6 +6,7 @@ mod resident;
 mod snapshot;
 
 use crate::entry::Entry;
+use crate::snapshot::Find;
 use vm::Language;
 
 /// What lancet reads of a PHP.
@@ -14,6 +15,5 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
-    heap: snapshot::find,
-    tells_heap: false,
+    heap: Find::ReadAlone(snapshot::find),
 };

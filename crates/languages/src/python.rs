@@ -8,6 +8,7 @@ mod resident;
 mod snapshot;
 
 use crate::entry::Entry;
+use crate::snapshot::Find;
 use vm::Language;
 
 /// What lancet reads of a Python.
@@ -16,6 +17,5 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
-    heap: heap::find,
-    tells_heap: true,
+    heap: Find::Told(heap::find),
 };

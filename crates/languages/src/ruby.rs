@@ -7,6 +7,7 @@ mod resident;
 mod snapshot;
 
 use crate::entry::Entry;
+use crate::snapshot::Find;
 use vm::Language;
 
 /// What lancet reads of a Ruby.
@@ -15,6 +16,5 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
-    heap: heap::find,
-    tells_heap: true,
+    heap: Find::Told(heap::find),
 };

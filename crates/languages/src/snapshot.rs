@@ -31,9 +31,12 @@ use found::Found;
 use heap::{Builder, Snapshot};
 use process::error::Result;
 use std::fmt::Debug;
+use std::ops::Range;
+use std::time::Instant;
 use vm::Memory;
 
-/// The heap of one VM: what the reader of its memory must know of it.
+/// The heap of one VM: what the reader of its memory must know of it. A heap that is told by its VM is also a [`Told`], and one that is read
+/// from memory alone is also a [`ReadAlone`].
 pub trait Heap: Debug {
     /// The version that the VM reports.
     fn vm_version(&self) -> String;
@@ -43,7 +46,20 @@ pub trait Heap: Debug {
     /// # Errors
     /// The heap cannot be read, or it took too long.
     fn of_core(&self, found: &Found, builder: Builder) -> std::result::Result<Snapshot, String>;
+}
 
+/// What the heap of a copy is read with, besides what the VM tells in it.
+pub struct Beside<'a> {
+    /// Addresses of the variables of the module that has the VM; empty where the reader has no use for them.
+    pub data: &'a [Range<u64>],
+    /// The lines that made objects, if births were counted.
+    pub births: Option<Births<'a>>,
+    /// Deadline of the reading.
+    pub until: Instant,
+}
+
+/// A heap whose VM is called in the copy of the process for what refers to what, because its memory alone does not say all of it.
+pub trait Told: Heap {
     /// Adds every object of the copy of a process, its references and its roots to `builder`. Also returns how many objects were left out
     /// as garbage.
     ///
@@ -52,14 +68,48 @@ pub trait Heap: Debug {
     fn of_copy(
         &self,
         copy: &dyn CopiedProcess,
-        found: &Found,
+        beside: Beside,
         builder: Builder,
-        births: Option<Births>,
     ) -> Result<(Builder, u64)>;
 }
 
+/// A heap that is read from memory alone, also of the copy of a process.
+pub trait ReadAlone: Heap {
+    /// Adds every object, its references and its roots to `builder`.
+    ///
+    /// # Errors
+    /// The heap cannot be read, or it took too long.
+    fn of_memory(&self, found: &Found, builder: Builder) -> std::result::Result<Builder, String>;
+}
+
 /// Finds the heap of a process in whose memory the VM is; the error says why it cannot be read.
-pub type Find = fn(
+type FindIn<T> = fn(
     memory: &dyn Memory,
     symbol: &dyn Fn(&str) -> Option<u64>,
-) -> std::result::Result<Box<dyn Heap>, String>;
+) -> std::result::Result<Box<T>, String>;
+
+/// How the heap of a VM is found, and how that of a running process is read.
+#[derive(Clone, Copy, Debug)]
+pub enum Find {
+    /// The VM tells it.
+    Told(FindIn<dyn Told>),
+    /// It is read from memory alone.
+    ReadAlone(FindIn<dyn ReadAlone>),
+}
+
+impl Find {
+    /// Finds the heap of a process in whose memory the VM is.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn heap(
+        self,
+        memory: &dyn Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> std::result::Result<Box<dyn Heap>, String> {
+        Ok(match self {
+            Find::Told(find) => find(memory, symbol)?,
+            Find::ReadAlone(find) => find(memory, symbol)?,
+        })
+    }
+}

@@ -1,5 +1,7 @@
 //! Which pages are in memory, as runs of pages that are at the same kind of place.
 
+#![forbid(unsafe_code)]
+
 use std::io;
 
 use crate::maps::PAGE;

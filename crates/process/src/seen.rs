@@ -6,6 +6,8 @@
 //! under it, though the process runs on. A walk that met a change goes back a little after [`Seen::forget_from`], or begins anew after
 //! [`Seen::forget`], also with what is mapped by then.
 
+#![forbid(unsafe_code)]
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;

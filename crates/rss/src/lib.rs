@@ -3,11 +3,11 @@
 //! Everything is read from outside (`smaps`, `pagemap`, the process's memory); the process is not stopped, and no code runs in it.
 //!
 //! ```text
-//!   smaps, pagemap ───► which pages are in memory            (process::runs)
-//!   glibc's arenas ───► which addresses are in use, free, cached       (glibc)     ┐ laid over one another: the VM's word over
-//!   a VM's heap ──────► which hold objects           (languages::resident)     │ the allocator's, that over the mapping's
-//!   stacks, modules ──► whose are the other mappings                   (threads)   ┘ (claims)
-//!                       both together: bytes of each row (rows)
+//!   smaps, pagemap  ───► which pages are in memory                 (process::runs)
+//!   glibc's arenas  ───► which addresses are in use, free, cached  (glibc)                ┐ laid over one another: the VM's word over
+//!   a VM's heap     ───► which of its bytes hold objects           (languages::resident)  │ the allocator's, that over the mapping's
+//!   stacks, modules ───► whose are the other mappings              (threads, modules)     ┘ (languages::resident::claims)
+//!                        both together: bytes of each row          (languages::resident::rows)
 //! ```
 //!
 //! A page that holds two things counts in both rows by its bytes, so the rows add up. What a process says of itself is checked where it is

@@ -39,7 +39,7 @@ impl Loaded {
     }
 
     /// The symbols of the module that exports a name, or of the program itself if that has it.
-    pub fn with(&self, name: &str) -> Option<&Symbols> {
+    fn with(&self, name: &str) -> Option<&Symbols> {
         self.having(name).map(|(_, symbols)| symbols)
     }
 

@@ -7,7 +7,7 @@ use inject::records::ReadRecords;
 use inject::seccomp::{self, OF_ACCOUNTS};
 use process::error::{Error, Result};
 use wire::accounts::ACCOUNTS;
-use wire::{Account, Ledger, Request};
+use wire::{Account, Ledger};
 
 use super::Session;
 
@@ -96,7 +96,7 @@ impl Session {
         {
             return Ok(());
         }
-        self.vm.ask(Request::Rise, 0, "set its hook again")
+        self.vm.rise()
     }
 
     /// Takes all accounts back if none is in use. Returns whether it did.

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::intervals::Intervals;
 use crate::objects::{self, Object};
-use enter::VmSession;
+use enter::Ruby;
 use process::error::Result;
 use std::mem::offset_of;
 use wire::Ledger;
@@ -31,7 +31,7 @@ impl Session {
     pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<bool> {
         objects::each(
             self.vm.memory(),
-            &self.vm.found().facts,
+            &self.vm.ruby().facts,
             self.vm.resident().header.ledger,
             each,
         )
@@ -39,17 +39,17 @@ impl Session {
 }
 
 /// Makes births from now on belong to the latest of these intervals.
-pub(super) fn mark(vm: &VmSession, intervals: &Intervals, has_accounts: bool) -> Result<()> {
+pub(super) fn mark(vm: &Ruby, intervals: &Intervals, has_accounts: bool) -> Result<()> {
     set_intervals(vm, intervals.of_epochs())?;
     begin_epoch(vm, intervals.epoch(), has_accounts)
 }
 
-fn set_intervals(vm: &VmSession, of_epochs: &[u8]) -> Result<()> {
+fn set_intervals(vm: &Ruby, of_epochs: &[u8]) -> Result<()> {
     let at = vm.resident().header.ledger + offset_of!(Ledger, intervals) as u64;
     vm.memory().write(at, of_epochs)
 }
 
-fn begin_epoch(vm: &VmSession, epoch: u32, has_accounts: bool) -> Result<()> {
+fn begin_epoch(vm: &Ruby, epoch: u32, has_accounts: bool) -> Result<()> {
     let at = vm.resident().header.ledger + offset_of!(Ledger, epoch) as u64;
     let open = if has_accounts { OPEN } else { 0 };
     let epoch = u64::from(epoch_bits(epoch)) | open;

@@ -149,10 +149,12 @@ impl Watched for Session {
     fn poll(&mut self, _: &Shared, turn: &mut Turn<'_, Self>) -> bool {
         if self.is_open() && matches!(self.awaits_last_count(), Ok(true)) {
             self.ending(turn);
-            self.over = !self.vm.is_traced();
+            self.over = self.vm.tracee().is_none();
             return true;
         }
-        if !self.vm.is_traced() && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_)))) {
+        if self.vm.tracee().is_none()
+            && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_))))
+        {
             self.over = true;
         }
         false
@@ -168,7 +170,7 @@ impl Watched for Session {
 
     fn leave(&mut self) -> Result<()> {
         if self.is_open() {
-            self.vm.depart()
+            self.vm.leave().map(drop)
         } else {
             Ok(())
         }

@@ -119,7 +119,7 @@ impl Python {
         queues(memory, self.facts)
             .and_then(|queues| states(memory, &queues))
             .map_err(|error| Error::NotEntered {
-                pid: self.pid(),
+                pid: self.entered.pid(),
                 reason: error.to_string(),
             })
     }
@@ -158,7 +158,7 @@ impl Python {
         if is_own(futex) || self.facts.version() < PARKS {
             return is_own(futex);
         }
-        let maps = Maps::of(self.pid()).unwrap_or_default();
+        let maps = Maps::of(self.entered.pid()).unwrap_or_default();
         let is_parked = maps
             .find(stack)
             .is_some_and(|stack| (stack.start..stack.end).contains(&futex));

@@ -1,6 +1,6 @@
 //! Measures the garbage collections of an open guest.
 
-use super::{Opening, VmSession};
+use super::{Opening, Ruby};
 use inject::image::Image;
 use inject::records::ReadRecords;
 use process::error::Result;
@@ -9,12 +9,12 @@ use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Purpose, Request};
 
-impl VmSession {
+impl Ruby {
     /// Opens a process and times its collections from then on; births are not
     /// counted.
     ///
     /// # Errors
-    /// Those of [`VmSession::open`].
+    /// Those of [`Ruby::open`].
     pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
         Self::open(pid, image, Opening::plain(Purpose::Collections))
     }

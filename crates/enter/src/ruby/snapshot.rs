@@ -1,31 +1,22 @@
 //! Makes an open guest copy itself; its heap is read from the copy while the guest goes on ([`wire::snapshot`]).
 
-use super::{Opening, VmSession};
+use super::{Opening, Ruby};
 use crate::copied::{Asking, Copied};
 use inject::image::Image;
 use inject::seccomp::OF_SNAPSHOT;
 use process::error::{Error, Result};
 use std::mem::offset_of;
-use wire::{Purpose, Request, Snapshot};
+use wire::{Request, Snapshot};
 
-impl VmSession {
-    /// Opens a process to make a snapshot of it; nothing is watched.
-    ///
-    /// # Errors
-    /// Those of [`VmSession::open_to_copy`].
-    pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
-        Self::open_to_copy(pid, image, Opening::plain(Purpose::Snapshot))
-    }
-
-    /// Opens a process that can then be copied.
+impl Ruby {
+    /// Opens a process that can then be copied, whatever it is opened for besides.
     ///
     /// # Errors
     /// The process cannot be opened; its seccomp filter does not allow a copy; its VM does not say which object refers to which;
     /// or it runs several Ractors, which this VM's lock does not stop.
     pub fn open_to_copy(pid: i32, image: &Image, opening: Opening) -> Result<Self> {
-        let calls = &OF_SNAPSHOT;
-        let vm = Self::open(pid, image, Opening { calls, ..opening })?;
-        let functions = &vm.found.functions;
+        let vm = Self::open_allowed(pid, image, opening, &OF_SNAPSHOT)?;
+        let functions = &vm.ruby.functions;
         if functions.rb_objspace_reachable_objects_from == 0
             || functions.rb_objspace_reachable_objects_from_root == 0
         {
@@ -34,7 +25,7 @@ impl VmSession {
                 reason: "its Ruby is linked in without the symbol rb_objspace_reachable_objects_from, by which it says what refers to what".into(),
             });
         }
-        if vm.found.has_several_ractors(&vm.memory) {
+        if vm.ruby.has_several_ractors(&vm.memory) {
             return Err(Error::NoCopy {
                 pid,
                 reason: "it runs several Ractors, and there is no moment at which we know that all of them stand at a safe point"

@@ -16,7 +16,7 @@
 //! raises it). Instead the thread calls what C code that blocks there may call at any time, `rb_thread_call_with_gvl`, while the guest's
 //! other threads run on; then its system call goes on unchanged.
 
-use super::VmSession;
+use super::Ruby;
 use inject::doors::Open;
 use inject::records::ReadRecords;
 use inject::remote_call::{RemoteThread, Work};
@@ -67,7 +67,7 @@ enum Entry {
     Region,
 }
 
-impl VmSession {
+impl Ruby {
     /// Stops the main thread and does `work` with it, which may be repeated; then makes the agent look at its control page in the VM, with
     /// the VM's lock.
     pub(super) fn enter_vm(
@@ -94,7 +94,7 @@ impl VmSession {
         self.status.check_current()?;
         let (memory, maps) = (self.memory.clone(), self.maps.clone());
         self.check_program()?;
-        let mut remote = RemoteThread::new(stop.first(), &memory, self.found.gadgets, &maps)?;
+        let mut remote = RemoteThread::new(stop.first(), &memory, self.ruby.gadgets, &maps)?;
         let result = work(self, &mut remote).and_then(|()| {
             let entry = self.entry(&remote);
             if entry == Entry::Region {
@@ -131,7 +131,7 @@ impl VmSession {
             };
             if entry == Entry::Job
                 && let Some(tid) = self.another_running()
-                && self.found.marks_own_thread()
+                && self.ruby.marks_own_thread()
                 && self.request_job_by(&mut stop, tid).is_ok()
             {
                 return Ok(());
@@ -146,13 +146,13 @@ impl VmSession {
     /// Whether a job may be registered now. Where that takes two steps, all threads stand still, and none stands within the few instructions
     /// by which the VM takes a job out of its table: it would find ours in the place of the one that it has taken.
     fn may_register(&self, stop: &mut Stop) -> Result<bool> {
-        if !self.found.registers_in_two_steps() {
+        if !self.ruby.registers_in_two_steps() {
             return Ok(true);
         }
         stop.rest()?;
         let in_table = |tid| {
             let registers = process::ptrace::registers(tid);
-            registers.map_or(true, |now| self.found.handles_jobs_at(now.rip))
+            registers.map_or(true, |now| self.ruby.handles_jobs_at(now.rip))
         };
         Ok(!stop.threads().any(in_table))
     }
@@ -165,7 +165,7 @@ impl VmSession {
         if !blocked || (!self.insisting && self.another_running().is_some()) {
             return Entry::Job;
         }
-        let region = self.found.main_region(&self.memory);
+        let region = self.ruby.main_region(&self.memory);
         // Either the VM itself sleeps, on its lock or in `sleep`, `join`, `pop`, and looks for jobs when woken. Or C code blocks with the
         // VM's lock; then nothing can wake it. A thread that waits for the lock at the end of a region must not request it a second time
         // during that wait: the first request may be the one by which the VM ends the time slice of the others (`do_gvl_timer`,
@@ -195,7 +195,7 @@ impl VmSession {
     /// Makes a running thread register the job, so that it is marked to look for it.
     fn request_job_by(&self, stop: &mut Stop, tid: i32) -> Result<()> {
         stop.also(tid)?;
-        let mut remote = RemoteThread::new(tid, &self.memory, self.found.gadgets, &self.maps)?;
+        let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, &self.maps)?;
         let Some(open) = Open::proven(Door::RegisterJob, |_| self.may_register(stop))? else {
             return Err(Error::AtEvent { tid });
         };
@@ -208,7 +208,7 @@ impl VmSession {
     /// part of the stack that looks like a return address counts, so the answer errs on the safe side.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
-        let region = self.found.main_region(&self.memory);
+        let region = self.ruby.main_region(&self.memory);
         let mut stack = vec![0; region.saturating_sub(now.rsp).min(LARGEST_REGION) as usize];
         if self.memory.read_bytes(now.rsp, &mut stack).is_err() {
             return true;
@@ -230,8 +230,8 @@ impl VmSession {
             }
             if libc.as_ref().is_some_and(|libc| libc.contains(&word)) {
                 in_libc += 1;
-                foreign |= word == self.found.gadgets.restore;
-            } else if !self.found.owns(code.start) && !self.found.owns(word) {
+                foreign |= word == self.ruby.gadgets.restore;
+            } else if !self.ruby.owns(code.start) && !self.ruby.owns(word) {
                 foreign = true;
             }
         }
@@ -245,10 +245,10 @@ impl VmSession {
         let same = match self.resident.base {
             0 => {
                 let mut bytes = [0; 3];
-                now.read_bytes(self.found.gadgets.syscall, &mut bytes)
+                now.read_bytes(self.ruby.gadgets.syscall, &mut bytes)
                     .is_ok()
                     && bytes == gadgets::SYSCALL_RETURN
-                    && self.found.is_there(&now)
+                    && self.ruby.is_there(&now)
             }
             base => now
                 .record::<wire::Header>(base)
@@ -300,7 +300,7 @@ impl VmSession {
                 [signal as u64, 0, place, 8, 0, 0],
             )?;
             let handler = self.memory.word(place)?;
-            if self.found.owns(handler) {
+            if self.ruby.owns(handler) {
                 self.config.waker = handler;
                 let field = self.resident.header.config + offset_of!(Config, waker) as u64;
                 return self.memory.write(field, &handler.to_le_bytes());
@@ -315,7 +315,12 @@ impl VmSession {
     ///
     /// # Errors
     /// The guest did not come to a safe point in time, its agent has left, or it refused; `what` says what was wanted.
-    pub fn ask(&mut self, request: Request, argument: u64, what: &'static str) -> Result<()> {
+    pub(super) fn ask(
+        &mut self,
+        request: Request,
+        argument: u64,
+        what: &'static str,
+    ) -> Result<()> {
         if std::mem::take(&mut self.comes) && request != Request::Leave && !self.answered()? {
             self.await_answer("set its hook")?;
         }
@@ -374,7 +379,7 @@ impl VmSession {
 
     pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {
         let pid = self.status.pid;
-        let mut pause = if self.found.loses_jobs() {
+        let mut pause = if self.ruby.loses_jobs() {
             SOON_AGAIN
         } else {
             FIRST_AGAIN

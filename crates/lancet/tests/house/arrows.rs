@@ -40,15 +40,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "births",
-        &[
-            "wire",
-            "vm",
-            "process",
-            "languages",
-            "inject",
-            "hooks",
-            "enter",
-        ],
+        &["wire", "vm", "process", "inject", "hooks", "enter"],
     ),
     (
         "dump",

@@ -1,8 +1,7 @@
 //! Which files may name a language.
 
-/// The files outside `vm` and `languages` that may name a language. Everything else asks `vm::Language`, `vm::Reader` and
-/// `languages::ALL`. A crate that
-/// must has one file, or one for each language beside the list of them.
+/// The files that may name a language besides those of `vm`, the table `languages::ALL`, and the files and folders of `languages` and
+/// `enter` that have a language's name. Everything else asks `vm::Language`, `vm::Reader` and `languages::ALL`.
 pub const NAMING: &[&str] = &[
     // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
@@ -18,8 +17,8 @@ pub const NAMING: &[&str] = &[
     "births/src/census.rs",
     "births/src/objects.rs",
     "births/src/postmortem.rs",
-    "enter/src/ruby/guest.rs",
     "births/src/session.rs",
+    "births/src/session/epochs.rs",
     "births/src/session/watched.rs",
     "process/src/error.rs",
     "report/src/mem/json.rs",
@@ -31,9 +30,8 @@ pub const NAMING: &[&str] = &[
     // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
     "wire/src/script.rs",
     "agent/src/scripts.rs",
+    "enter/src/entries.rs",
     "enter/src/lib.rs",
-    "enter/src/python/doors.rs",
-    "enter/src/python.rs",
     "patch/src/scripts/mod.rs",
     "patch/src/scripts/request.rs",
     "lancet/src/commands/patch/args.rs",
@@ -44,8 +42,6 @@ pub const NAMING: &[&str] = &[
     "agent/src/snapshot/compact.rs",
     "agent/src/snapshot/python.rs",
     "agent/src/snapshot/walk.rs",
-    "enter/src/python/snapshot.rs",
-    "enter/src/ruby/snapshot.rs",
     "dump/src/compaction.rs",
     "dump/src/guest.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
@@ -54,6 +50,7 @@ pub const NAMING: &[&str] = &[
     // Gems, and advice that holds for one language.
     "frames/src/gem.rs",
     "lancet/src/commands/stack/live.rs",
+    "lancet/src/commands/stack/measure.rs",
     "lancet/src/commands/tune/run.rs",
     "tune/src/guest.rs",
     "tune/src/rules/memory.rs",

@@ -13,8 +13,6 @@ mod roots;
 mod walk;
 
 use crate::snapshot;
-use crate::snapshot::births::Births;
-use crate::snapshot::copied::{CopiedProcess, lost};
 use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
 use blocks::Blocks;
@@ -27,7 +25,7 @@ use walk::Walk;
 pub fn find(
     memory: &dyn Memory,
     symbol: &dyn Fn(&str) -> Option<u64>,
-) -> Result<Box<dyn snapshot::Heap>, String> {
+) -> Result<Box<dyn snapshot::ReadAlone>, String> {
     let facts = Facts::find(&memory, symbol).map_err(|error| error.to_string())?;
     Ok(Box::new(facts))
 }
@@ -40,17 +38,11 @@ impl snapshot::Heap for Facts {
     fn of_core(&self, found: &Found, builder: Builder) -> Result<Snapshot, String> {
         read(found, *self, builder).map(Builder::finish)
     }
+}
 
-    fn of_copy(
-        &self,
-        copy: &dyn CopiedProcess,
-        found: &Found,
-        builder: Builder,
-        _: Option<Births>,
-    ) -> process::error::Result<(Builder, u64)> {
-        let read = read(found, *self, builder);
-        read.map(|builder| (builder, 0))
-            .map_err(|reason| lost(copy.parent(), &reason))
+impl snapshot::ReadAlone for Facts {
+    fn of_memory(&self, found: &Found, builder: Builder) -> Result<Builder, String> {
+        read(found, *self, builder)
     }
 }
 

@@ -5,24 +5,16 @@ use heap::{Builder, TextId};
 use process::error::Result;
 use std::sync::Arc;
 
-/// Finds the lines that made the objects of one copy. Objects are best looked up in the order of their pages.
-pub trait Lines: Send {
-    /// Returns the site of the object at this address; `None` if it was not made while births were counted.
-    ///
-    /// # Errors
-    /// The agent's books cannot be read.
-    fn site(&mut self, address: u64) -> Result<Option<u32>>;
+/// Returns the site at which the object at an address was made, or `None`.
+type SiteOf<'a> = Box<dyn FnMut(u64) -> Result<Option<u32>> + Send + 'a>;
+/// Returns the file and line of a site, or `None`.
+type LineOf<'a> = Box<dyn FnMut(u32) -> Result<Option<(Arc<str>, u32)>> + Send + 'a>;
 
-    /// Returns the file and line of a site; `None` if no script ran there, or there is no such site.
-    ///
-    /// # Errors
-    /// The agent's books cannot be read, or are damaged.
-    fn line(&mut self, site: u32) -> Result<Option<(Arc<str>, u32)>>;
-}
-
-/// Finds the lines that made one copy's objects. The line of each site is read once and kept.
+/// Finds the lines that made one copy's objects, which are best looked up in the order of their pages. The line of each site is read once
+/// and kept.
 pub struct Births<'a> {
-    lines: Box<dyn Lines + 'a>,
+    site: SiteOf<'a>,
+    line: LineOf<'a>,
     /// When counting of births began, in nanoseconds since 1970.
     since: u64,
     /// The files and lines of sites; `None` = no script ran there.
@@ -30,10 +22,12 @@ pub struct Births<'a> {
 }
 
 impl<'a> Births<'a> {
-    /// Makes a reader of the births in `lines`, which were counted from `since` on, in nanoseconds since 1970.
-    pub fn new(lines: Box<dyn Lines + 'a>, since: u64) -> Self {
+    /// Makes a reader of births that were counted from `since` on, in nanoseconds since 1970, by what returns the site of an object and the
+    /// line of a site.
+    pub fn new(site: SiteOf<'a>, line: LineOf<'a>, since: u64) -> Self {
         Births {
-            lines,
+            site,
+            line,
             since,
             sites: HashMap::default(),
         }
@@ -45,13 +39,13 @@ impl<'a> Births<'a> {
         object: u64,
         builder: &mut Builder,
     ) -> Result<(Option<(TextId, u32)>, u64)> {
-        let Some(site) = self.lines.site(object)? else {
+        let Some(site) = (self.site)(object)? else {
             return Ok((None, 0));
         };
         if let Some(known) = self.sites.get(&site) {
             return Ok((*known, self.since));
         }
-        let line = self.lines.line(site)?;
+        let line = (self.line)(site)?;
         let line = line.map(|(path, line)| (builder.text(path.as_bytes()), line));
         self.sites.insert(site, line);
         Ok((line, self.since))

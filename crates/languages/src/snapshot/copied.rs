@@ -1,4 +1,4 @@
-//! The copy of a process, as readers of its heap ask it: crate `dump` has it made, and ends it.
+//! The copy of a process, as readers of its heap ask it: crate `enter` has it made, and ends it.
 
 use process::error::Error;
 use process::memory::GuestMemory;
