@@ -12,7 +12,7 @@ use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use languages::snapshot::copied::{CopiedProcess, lost};
 use languages::snapshot::found::Found;
-use languages::snapshot::{Find, ReadAlone};
+use languages::snapshot::{FindHeap, ReadAlone};
 use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::Instant;
@@ -36,8 +36,8 @@ impl Outside {
         let symbol = |name: &str| reached.functions.symbol(name);
         let is_there = |language: Language| symbol(language.description().mark).is_some();
         let mut entries = languages::ALL.iter().filter_map(|entry| match entry.heap {
-            Find::ReadAlone(find) => Some((entry.language, find)),
-            Find::Told(_) => None,
+            FindHeap::ReadAlone(find) => Some((entry.language, find)),
+            FindHeap::Told(_) => None,
         });
         let Some((language, find)) = entries.find(|(language, _)| is_there(*language)) else {
             return Ok(None);

@@ -207,9 +207,9 @@ pub trait Module {
 }
 
 /// Looks for the VM of a language in a process that has loaded these modules.
-pub type Find = fn(modules: &[&dyn Module], memory: &dyn Memory) -> Reader;
+pub type FindScripts = fn(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts;
 
-/// In a function of type [`Find`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
+/// In a function of type [`FindScripts`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
 /// none runs (its library may be loaded alone).
 macro_rules! facts_or_return {
     ($found:expr, $error:ident) => {
@@ -223,7 +223,7 @@ macro_rules! facts_or_return {
 pub(crate) use facts_or_return;
 
 /// The reader of a VM, if the VM is loaded in the process; or of one of a version without a reader, why there is none.
-pub type Reader = Option<Result<Box<dyn Scripts>, String>>;
+pub type FoundScripts = Option<Result<Box<dyn Scripts>, String>>;
 
 /// The VM of a language, in one process.
 pub trait Scripts {

@@ -5,7 +5,7 @@ mod functions;
 mod snapshot;
 
 use crate::entry::Entry;
-use crate::snapshot::Find;
+use crate::snapshot::FindHeap;
 use vm::Language;
 
 /// What lancet reads of a Perl.
@@ -15,5 +15,5 @@ pub const ENTRY: Entry = Entry {
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,
-    heap: Find::ReadAlone(snapshot::find),
+    heap: FindHeap::ReadAlone(snapshot::find),
 };

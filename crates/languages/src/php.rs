@@ -6,7 +6,7 @@ mod resident;
 mod snapshot;
 
 use crate::entry::Entry;
-use crate::snapshot::Find;
+use crate::snapshot::FindHeap;
 use vm::Language;
 
 /// What lancet reads of a PHP.
@@ -15,5 +15,5 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
-    heap: Find::ReadAlone(snapshot::find),
+    heap: FindHeap::ReadAlone(snapshot::find),
 };

@@ -8,7 +8,7 @@ mod resident;
 mod snapshot;
 
 use crate::entry::Entry;
-use crate::snapshot::Find;
+use crate::snapshot::FindHeap;
 use vm::Language;
 
 /// What lancet reads of a Python.
@@ -17,5 +17,5 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
-    heap: Find::Told(heap::find),
+    heap: FindHeap::Told(heap::find),
 };

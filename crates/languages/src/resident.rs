@@ -13,11 +13,12 @@ use std::ops::Range;
 pub use vm_heap::{HeapRows, VmHeap, steadiest};
 
 /// The ELF files that a process has loaded.
-pub trait Loaded {
+pub trait LoadedFiles {
     /// The symbols of the module that exports a name, or of the program itself if that has it; and where the variables of that module
     /// lie.
     fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)>;
 }
 
 /// Looks for the heap of one language's VM; `None`: it has none, `Err` says why a VM that is there could not be read.
-pub type Look = fn(&Seen, &dyn Loaded, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;
+pub type FindVmHeap =
+    fn(&Seen, &dyn LoadedFiles, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;

@@ -90,14 +90,14 @@ type FindIn<T> = fn(
 
 /// How the heap of a VM is found, and how that of a running process is read.
 #[derive(Clone, Copy, Debug)]
-pub enum Find {
+pub enum FindHeap {
     /// The VM tells it.
     Told(FindIn<dyn Told>),
     /// It is read from memory alone.
     ReadAlone(FindIn<dyn ReadAlone>),
 }
 
-impl Find {
+impl FindHeap {
     /// Finds the heap of a process in whose memory the VM is.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Find {
         symbol: &dyn Fn(&str) -> Option<u64>,
     ) -> std::result::Result<Box<dyn Heap>, String> {
         Ok(match self {
-            Find::Told(find) => find(memory, symbol)?,
-            Find::ReadAlone(find) => find(memory, symbol)?,
+            FindHeap::Told(find) => find(memory, symbol)?,
+            FindHeap::ReadAlone(find) => find(memory, symbol)?,
         })
     }
 }

@@ -106,7 +106,7 @@ impl Loaded {
     }
 }
 
-impl languages::resident::Loaded for Loaded {
+impl languages::resident::LoadedFiles for Loaded {
     fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)> {
         let (module, symbols) = self.having(name)?;
         Some((symbols, module.data().collect()))

@@ -7,8 +7,8 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use languages::frames::{
-    Copied, Coroutine, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts, Through,
-    Turn, VmThread,
+    Copied, Coroutine, FoundScripts, Objects, Parked, Placement, ScanCost, Script, Scripts,
+    Through, Turn, VmThread,
 };
 
 use languages::frames::Module;

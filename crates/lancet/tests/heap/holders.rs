@@ -181,7 +181,7 @@ fn what_is_made_while_births_are_watched_has_its_line_and_its_holder() {
     }
 }
 
-/// The program is let go at once, and goes on as if nobody had watched; there is no snapshot, because births from there on would have no line.
+/// The program goes on as if nobody had watched; there is no snapshot, because births from there on would have no line.
 #[test]
 fn a_first_ractor_ends_births_that_are_watched() {
     for ruby in rubies_without_ractors("births, ractor") {

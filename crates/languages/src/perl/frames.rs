@@ -10,7 +10,7 @@ use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    LONGEST, Module, Placement, Reader, Script, Scripts, facts_or_return, pages_of, text,
+    FoundScripts, LONGEST, Module, Placement, Script, Scripts, facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -23,7 +23,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Perl.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;

@@ -11,7 +11,7 @@ use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Coroutine, LONGEST, Module, Parked, Placement, Reader, Script, Scripts, facts_or_return,
+    Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, facts_or_return,
     pages_of, text,
 };
 use process::pages::Pages;
@@ -32,7 +32,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs PHP.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

@@ -8,7 +8,7 @@ use vm::{Language, Memory};
 
 use crate::resident::claims::{Claim, Layer, MOST, add};
 use crate::resident::rows::Rows;
-use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
 use process::seen::Seen;
 
 /// The most chunks and large blocks: 1 TiB.
@@ -17,7 +17,7 @@ const MOST_CHUNKS: usize = 1 << 19;
 /// Looks for the heap of a PHP; `None` if the process has no PHP, or one without a heap of its own.
 pub fn look(
     memory: &Seen,
-    loaded: &dyn Loaded,
+    loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let (symbols, _) = loaded.with_data(Language::Php.description().mark)?;

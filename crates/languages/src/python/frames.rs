@@ -13,8 +13,8 @@ use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
 use crate::frames::{
-    Copied, Coroutine, LONGEST, Module, Parked, Placement, Reader, Script, Scripts, Through, Turn,
-    VmThread, facts_or_return, pages_of, text,
+    Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Through,
+    Turn, VmThread, facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -46,7 +46,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Python.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

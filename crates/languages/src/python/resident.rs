@@ -24,7 +24,7 @@ use vm::{Language, Memory};
 
 use crate::resident::claims::{Claim, Layer, add};
 use crate::resident::rows::Rows;
-use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
 use process::seen::Seen;
 
 /// `sizeof(struct arena_object)`, and of `struct pool_header`.
@@ -41,7 +41,7 @@ const MOST_UNUSED: u64 = 1 << 16;
 /// Looks for the heap of a Python; `None` if the process has no Python, or one without arenas.
 pub fn look(
     memory: &Seen,
-    loaded: &dyn Loaded,
+    loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let (symbols, data) = loaded.with_data(Language::Python.description().mark)?;

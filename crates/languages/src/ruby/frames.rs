@@ -9,8 +9,8 @@ use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Version};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Coroutine, LONGEST, Module, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts,
-    Through, Turn, VmThread, facts_or_return, text,
+    Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
+    Scripts, Through, Turn, VmThread, facts_or_return, text,
 };
 use process::pages::Pages;
 
@@ -71,7 +71,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> Reader {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

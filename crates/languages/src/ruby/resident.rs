@@ -8,7 +8,7 @@ use vm::ruby::{Facts, Fiber, FiberSearch, Page, Ruby};
 
 use crate::resident::claims::{Claim, Layer, MOST, RowId, add};
 use crate::resident::rows::{Kind, Rows};
-use crate::resident::{HeapRows, Loaded, VmHeap, steadiest};
+use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
 use process::seen::Seen;
 
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
@@ -20,7 +20,7 @@ const MOST_FIBERS: usize = 1 << 20;
 /// Looks for the heap of a Ruby; `None` if the process has no Ruby.
 pub fn look(
     memory: &Seen,
-    loaded: &dyn Loaded,
+    loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let (symbols, _) = loaded.with_data(Language::Ruby.description().mark)?;
