@@ -9,15 +9,13 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
-pub mod lines;
+mod lines;
 mod numbers;
 pub mod objects;
 pub mod postmortem;
 pub mod program;
-mod ruby;
 pub mod session;
 mod steady;
 pub mod tracked;
 
-pub use ruby::RubyGuest;
-pub use session::{Options, Session};
+pub use session::{COUNTING, Options, Session};

@@ -1,55 +1,34 @@
 //! Finds the line at which each object of a copy of a guest was made, in the copy's memory, which does not change.
 
-use std::sync::Arc;
-
+use enter::{Lines, Sites};
 use process::error::Result;
 use process::memory::GuestMemory;
 use wire::slots::site_of;
 
-use crate::ledger::{Line, Reader};
+use crate::ledger::Reader;
 use crate::numbers::{Numbers, Slots};
 
-/// Reads the lines of one copy's objects. The page of the last object is kept, so that objects looked up in the order of their addresses
-/// cost one read for each page.
-pub struct Lines<'a> {
-    memory: &'a GuestMemory,
-    slots: Slots<'a>,
-    /// The page of the last object, and its numbers.
-    page: Option<(u64, Numbers)>,
-    reader: Reader,
+/// Finds the sites of one copy's objects by the agent's ledger at the address `ledger`. The page of the last object is kept, so that
+/// objects looked up in the order of their addresses cost one read for each page.
+pub(crate) fn sites(memory: &GuestMemory, ledger: u64) -> Result<Sites<'_>> {
+    let slots = Slots::of(memory, ledger)?;
+    let mut last: Option<(u64, Numbers)> = None;
+    Ok(Box::new(move |address| {
+        let page = slots.page(address);
+        if last.as_ref().is_none_or(|(last, _)| *last != page) {
+            last = Some((page, slots.numbers(address)?));
+        }
+        let number = last.as_ref().map_or(0, |(_, page)| page.of(address));
+        Ok(Some(site_of(number)).filter(|site| *site != 0))
+    }))
 }
 
-impl<'a> Lines<'a> {
-    /// Uses the agent's ledger at the address `ledger` of the copy.
-    pub(crate) fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
-        Ok(Lines {
-            memory,
-            slots: Slots::of(memory, ledger)?,
-            page: None,
-            reader: Reader::new(ledger, false),
-        })
-    }
-
-    /// Returns the site of the object at this address; `None` if it was not made while births were watched. Objects are best looked up in
-    /// the order of their pages.
-    ///
-    /// # Errors
-    /// The agent's books cannot be read.
-    pub fn site(&mut self, address: u64) -> Result<Option<u32>> {
-        let page = self.slots.page(address);
-        if self.page.as_ref().is_none_or(|(last, _)| *last != page) {
-            self.page = Some((page, self.slots.numbers(address)?));
-        }
-        let number = self.page.as_ref().map_or(0, |(_, page)| page.of(address));
-        Ok(Some(site_of(number)).filter(|site| *site != 0))
-    }
-
-    /// Returns the line of a site; `None` if no script ran, or there is no such site.
-    ///
-    /// # Errors
-    /// The agent's books cannot be read, or are damaged.
-    pub fn line(&mut self, site: u32) -> Result<Option<Arc<Line>>> {
-        let place = self.reader.places(self.memory, &[site])?.pop().flatten();
-        Ok(place.and_then(|place| place.line))
-    }
+/// Reads the lines of sites in that ledger.
+pub(crate) fn lines(memory: &GuestMemory, ledger: u64) -> Lines<'_> {
+    let mut reader = Reader::new(ledger, false);
+    Box::new(move |site| {
+        let place = reader.places(memory, &[site])?.pop().flatten();
+        let line = place.and_then(|place| place.line);
+        Ok(line.map(|line| (line.path.clone(), line.line)))
+    })
 }

@@ -2,8 +2,8 @@
 //! changed (`agent::snapshot::allocator`); the copy is ended afterwards.
 
 use crate::Opened;
-use crate::confined::{Outcome, run};
-use crate::copy::Copy;
+use enter::copy::Copy;
+use enter::copy::confined::{Outcome, run};
 use process::error::{Error, Result};
 use std::time::Duration;
 use wire::snapshot::allocator::{Asked, QUESTIONS, UNKNOWN};

@@ -5,9 +5,10 @@
 //! process, or the machine, has less memory left than the process uses.
 
 use crate::Opened;
-use crate::confined::{Outcome, run};
-use crate::copy::Copy;
 use crate::guest::Guest;
+use enter::copy::Copy;
+use enter::copy::confined::{Outcome, run};
+use languages::snapshot::copied::CopiedProcess;
 use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::{Duration, Instant};
@@ -60,10 +61,10 @@ impl Opened {
 
     fn compacted(&mut self) -> Result<Compaction> {
         let pid = self.guest.pid();
-        let Guest::Ruby(session) = &self.guest else {
+        let Guest::Ruby(ruby, _) = &self.guest else {
             return Err(refused(pid, "its language has no compaction"));
         };
-        let ruby = session.ruby();
+        let ruby = ruby.ruby();
         if ruby.functions.rb_eval_string_protect == 0 {
             return Err(refused(
                 pid,

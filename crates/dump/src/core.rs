@@ -4,15 +4,16 @@
 //! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.
 
 use crate::affordable;
-use crate::found::Found as Outside;
-use crate::{outside, python, ruby};
 use frames::live::core::Core;
 use frames::live::loaded::{Loaded, Modules};
 use heap::{About, Budget, Builder, Snapshot};
+use languages::snapshot::{Heap, found};
+use languages::{ALL, Entry};
 use process::modules::open_regular;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
-use vm::{Language, Memory};
+use vm::Language;
 
 /// Bytes below the stack pointer that belong to the frame (psABI §3.2.2).
 const RED_ZONE: u64 = 128;
@@ -78,8 +79,7 @@ pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
         about: about(path, &core, options.contents),
         until,
     };
-    let read = found.ruby().or_else(|| found.python());
-    let read = read.or_else(|| found.outside());
+    let read = ALL.iter().find_map(|entry| found.read(entry));
     read.unwrap_or_else(|| Err(found.nothing())).map_err(failed)
 }
 
@@ -123,63 +123,36 @@ impl Found<'_> {
         Builder::within(about, budget)
     }
 
-    fn ruby(&self) -> Option<Result<Snapshot, String>> {
-        let module = self.module(Language::Ruby)?;
+    /// The snapshot of a language's heap; `None` if its VM is not there.
+    fn read(&self, entry: &Entry) -> Option<Result<Snapshot, String>> {
+        let module = self.module(entry.language)?;
         let symbol = |name: &str| module.exported(self.core, name);
-        let memory: &dyn Memory = self.core;
-        let facts = vm::ruby::Facts::find(&memory, &symbol);
-        let read = |facts: vm::ruby::Facts| {
-            let stacks = self.core.threads().iter().map(|thread| {
-                let used = thread.context.sp.saturating_sub(RED_ZONE);
-                let start = used.max(thread.mapping.start);
-                (thread.tid.unsigned_abs(), start..thread.mapping.end)
-            });
-            let found = ruby::core::Found {
-                memory,
-                facts,
-                data: module.data(self.core),
-                stacks: stacks.collect(),
-                bytes: self.core.size(),
-            };
-            let builder = self.builder(Language::Ruby, facts.version().to_string());
-            ruby::core::read(&found, builder, self.until)
-        };
-        Some(facts.map_err(|error| error.to_string()).and_then(read))
-    }
-
-    fn python(&self) -> Option<Result<Snapshot, String>> {
-        let module = self.module(Language::Python)?;
-        let symbol = |name: &str| module.exported(self.core, name);
-        let memory: &dyn Memory = self.core;
-        let facts = vm::python::Facts::find(&memory, &symbol);
-        let read = |facts: vm::python::Facts| {
-            let builder = self.builder(Language::Python, facts.version().to_string());
-            python::core::read(memory, facts, builder, self.core.size(), self.until)
-        };
-        Some(facts.map_err(|error| error.to_string()).and_then(read))
-    }
-
-    /// The snapshot of a VM whose heap is read from its memory alone in living processes, too (Perl, PHP).
-    fn outside(&self) -> Option<Result<Snapshot, String>> {
-        let languages = [Language::Perl, Language::Php];
-        let module = languages.into_iter().find_map(|one| self.module(one))?;
-        let symbol = |name: &str| module.exported(self.core, name);
-        let memory: &dyn Memory = self.core;
-        let threads = self.core.threads().iter();
-        let threads: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
-        let read = |heap: outside::Heap| {
-            let found = Outside {
-                memory,
+        let read = |heap: Box<dyn Heap>| {
+            let threads = self.core.threads().iter();
+            let areas: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
+            let found = found::Found {
+                memory: self.core,
                 symbol: &symbol,
-                threads: &threads,
+                threads: &areas,
+                data: &module.data(self.core),
+                stacks: &self.stacks(),
                 bytes: self.core.size(),
                 until: self.until,
             };
-            let (language, version) = heap.language();
-            let builder = self.builder(language, version);
-            heap.read(&found, builder).map(Builder::finish)
+            let builder = self.builder(entry.language, heap.vm_version());
+            heap.of_core(&found, builder)
         };
-        Some(outside::Heap::find(&memory, &symbol)?.and_then(read))
+        Some(entry.heap.heap(self.core, &symbol).and_then(read))
+    }
+
+    /// The used parts of the threads' stacks, with the threads' numbers.
+    fn stacks(&self) -> Vec<(u32, Range<u64>)> {
+        let stacks = self.core.threads().iter().map(|thread| {
+            let used = thread.context.sp.saturating_sub(RED_ZONE);
+            let start = used.max(thread.mapping.start);
+            (thread.tid.unsigned_abs(), start..thread.mapping.end)
+        });
+        stacks.collect()
     }
 
     /// The error that no VM was found, with what was found instead.
@@ -187,7 +160,7 @@ impl Found<'_> {
         let paths = self.modules.iter().map(|module| &module.path);
         let gone: Vec<_> = paths.filter(|path| open_regular(path).is_err()).collect();
         match gone.first() {
-            None => "the process ran neither Ruby, Python, Perl nor PHP".into(),
+            None => format!("the process ran neither {}", Language::none()),
             Some(first) => format!(
                 "no VM was found in it, and {} of the files that were mapped cannot be opened, first {}: put them back, or name the \
                  program with --exe",

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   lancet                          guest                     its copy (a child)
-//!   births::Session ──────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
+//!   enter::Ruby ──────────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
 //!   Copy::open: /proc/CHILD/fd/N ─────────────────────────────► roots, objects, references ──► pipe
 //!   stream::Reader ◄───────────────────────────────────────────────────────────────────────────┘
 //!   Maker ◄── names ◄── Frozen: memory of the copy, which nothing changes
 //!   heap::Snapshot
 //!   kill (pidfd) ─────────────────────────────────────────────► ends
-//!   Session::leave ────────────────► wait4(__WCLONE)
+//!   Guest::leave ──────────────────► wait4(__WCLONE)
 //! ```
 //!
 //! Which references there are, the VM itself says, called in the copy by the agent (`agent::snapshot`): so what C extensions hold is
@@ -17,58 +17,33 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `copy` | the child from outside: found, its pipe opened, killed |
-//! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
-//! | `ahead` | a thread that reads them while another makes objects of them |
-//! | `frozen` | its memory, in blocks that are read once |
-//! | `by_target` | names of references, joined to them |
-//! | `pipe` | that they are read until a deadline |
-//! | `silence` | whether a copy that writes nothing hangs, or gets no processor |
 //! | `guest` | the process that is copied, of any language |
 //! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
 //! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
-//! | `confined` | a copy that runs code of the process's for these two |
 //! | `outside` | one whose VM is not called: copied where it stands |
 //! | `expected` | what reading a heap will take, before it is copied |
-//! | `found` | what such a heap is read from |
-//! | `held` | who has more references than were found |
-//! | `texts` | what is kept of the contents of strings |
 //! | `core` | the same from core files, in which nothing can be called |
-//! | `ruby`, `python`, `perl`, `php` | objects as [`heap::Builder`] takes them |
 //!
-//! Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
+//! The copy from outside is [`enter::copy`]; how a language's heap is read is in its folder of crate `languages`. Perl and PHP count
+//! references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
 
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod allocator;
-mod by_target;
-mod child;
 mod compaction;
-mod confined;
-mod copy;
 pub mod core;
 mod expected;
-mod found;
-mod frozen;
 mod guest;
-mod held;
 mod outside;
-mod perl;
-mod php;
-mod pipe;
-mod python;
-mod ruby;
-mod silence;
-mod stream;
-mod texts;
 
 pub use allocator::Answers;
-use births::session::{Lack, Timing, lack_of_room, resident};
 pub use compaction::{Compaction, HeapPages};
+use enter::copied::{Lack, lack_of_room, resident};
+use enter::copy::Copy;
+use enter::{Counting, Timing};
 pub use expected::Expected;
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
@@ -85,8 +60,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Options {
     /// Contents of strings are kept.
     pub contents: bool,
-    /// Births are counted until the copy is made: objects that are made meanwhile have their line.
-    pub births: bool,
+    /// Births are counted so until the copy is made: objects that are made meanwhile have their line.
+    pub births: Option<&'static Counting>,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
     /// The copy is ended after this time, whatever has not been read. The time for which it waits for a processor does not count, up to
@@ -102,7 +77,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             contents: false,
-            births: false,
+            births: None,
             despite_limit: false,
             patience: Duration::from_secs(120),
             starved: |_| {},
@@ -168,7 +143,7 @@ impl Opened {
         find_room(pid, resident(pid), options.despite_limit)?;
         Ok(Opened {
             guest: programs::at_present(pid, || Guest::open(pid, image, options.births))?,
-            since: options.births.then(SystemTime::now),
+            since: options.births.map(|_| SystemTime::now()),
             options,
         })
     }
@@ -207,7 +182,7 @@ impl Opened {
         let budget = Budget::of_memory(all).affording(affordable());
         let copied = self.guest.copy()?;
         let born = Instant::now();
-        let mut copy = copy::Copy::open(pid, copied)?;
+        let mut copy = Copy::open(pid, copied)?;
         copy.when_starved(self.options.starved);
         let expected = Expected::of(self.guest.slots(&copy, all), all, budget.objects);
         (self.options.expected)(pid, expected);

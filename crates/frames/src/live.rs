@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `loaded` | which files are mapped where, what is at an address? |
 //! | `unwind` | who called whom, and where does each frame begin and end? |
-//! | `scripts` | which script frames does a native frame run? One file per language |
+//! | `scripts` | which script frames does a native frame run? Each language's reader is in crate `languages` |
 //! | `pages` | memory read by whole pages, for readers that follow pointers |
 //! | `merge` | which native frame runs which script frames? |
 //! | `stack` | both together, with bytes |

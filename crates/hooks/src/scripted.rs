@@ -11,17 +11,9 @@
 //! A `*` in a name matches any characters, unless there is a function of exactly that name (`Integer#*`). It finds what
 //! a module or class defines itself, not what it inherits.
 
-mod collection;
-mod glob;
-mod names;
-mod perl;
-mod php;
-mod python;
-mod ruby;
-
 use crate::Script;
-pub use names::{Calling, Shown};
-use names::{Entry, Look, Named, Names};
+pub use languages::functions::{Calling, Shown};
+use languages::functions::{Look, Named, Names};
 use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
 use process::pages::Pages;
@@ -29,20 +21,15 @@ use std::fmt;
 use std::str::FromStr;
 use vm::{Description, Language};
 
-/// Every language whose functions can be found by name. A language is added by a file and an entry here.
-const LANGUAGES: &[Entry] = &[ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY];
-
 /// The functions of the language that a guest runs.
 fn names_of(script: &Script) -> Result<Box<dyn Names>, String> {
     match script {
         Script::None(reason) => Err(reason.clone()),
         Script::Vm(language, found) => {
-            let mut entries = LANGUAGES.iter();
-            let entry = entries.find(|Entry(of, _)| of == language);
-            let Entry(_, open) = entry.ok_or_else(|| {
+            let entry = languages::of(*language).ok_or_else(|| {
                 format!("functions of {language} cannot be looked for by their names")
             })?;
-            Ok(open(&found.facts))
+            Ok((entry.functions)(&found.facts))
         }
     }
 }

@@ -3,7 +3,6 @@
 
 pub mod agents;
 pub mod allowed;
-pub mod copied;
 pub mod doors;
 mod gadgets;
 pub mod heartbeat;
@@ -13,7 +12,6 @@ pub mod records;
 pub mod remote_call;
 pub mod resident;
 pub mod residents;
-pub mod script;
 pub mod seccomp;
 mod timing;
 pub mod tracee;

@@ -55,7 +55,7 @@ impl Guest {
 
     /// The language of its script, if it is one whose functions can be replaced.
     pub fn language(&self) -> Option<Language> {
-        Language::loaded(&|name| self.functions.symbol(name)).filter(eval::Interpreter::speaks)
+        Language::loaded(&|name| self.functions.symbol(name)).filter(enter::evaluates)
     }
 
     /// Whether the process contains the agent. Functions of the script are replaced through the agent, which stays until the program ends;

@@ -1,8 +1,8 @@
 //! A cache over any [`Memory`]: reads whole pages, each once, and remembers which pages they were.
 //!
 //! A reader of a VM's data structures asks for single words, mostly near each other, and each word would cost a system
-//! call (`pread` of `/proc/PID/mem`). `hooks::scripted` walks tables of names through this cache; `frames::live` also
-//! asks [`Pages::read_so_far`] which pages a walk needed, in order to copy exactly those during the next stop.
+//! call (`pread` of `/proc/PID/mem`). The readers of crate `languages` walk tables of names and frames through this cache; `frames::live`
+//! also asks [`Pages::read_so_far`] which pages a walk needed, in order to copy exactly those during the next stop.
 //!
 //! A cached page is never read again, so a value must not be used after the walk it was read for: each walk needs a
 //! new cache.

@@ -1,8 +1,8 @@
 //! The memory of an allocator that has taken malloc's place, divided by what that says of itself.
 
 use crate::other::Figures;
-use crate::rows::{Bytes, Kind, Row, sort};
 use crate::{Ledger, VmHeap};
+use languages::resident::rows::{Bytes, Kind, Row, sort};
 
 impl Ledger {
     /// Divides the row of another allocator's memory by what that says of it; the sums stay as they are. What is free or its own is in

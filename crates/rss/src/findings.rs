@@ -3,8 +3,8 @@
 use vm::Language;
 
 use crate::glibc::Malloc;
-use crate::heaps::VmHeap;
-use crate::rows::{Kind, Row};
+use languages::resident::VmHeap;
+use languages::resident::rows::{Kind, Row};
 
 /// Something worth a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

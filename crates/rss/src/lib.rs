@@ -3,11 +3,11 @@
 //! Everything is read from outside (`smaps`, `pagemap`, the process's memory); the process is not stopped, and no code runs in it.
 //!
 //! ```text
-//!   smaps, pagemap ───► which pages are in memory                       (pages)
-//!   glibc's arenas ───► which addresses are in use, free, cached       (glibc)     ┐ laid over one another: the VM's word over
-//!   a VM's heap ──────► which hold objects                              (heaps)     │ the allocator's, that over the mapping's
-//!   stacks, modules ──► whose are the other mappings                   (threads)   ┘ (claims)
-//!                       both together: bytes of each row (rows)
+//!   smaps, pagemap  ───► which pages are in memory                 (process::runs)
+//!   glibc's arenas  ───► which addresses are in use, free, cached  (glibc)                ┐ laid over one another: the VM's word over
+//!   a VM's heap     ───► which of its bytes hold objects           (languages::resident)  │ the allocator's, that over the mapping's
+//!   stacks, modules ───► whose are the other mappings              (threads, modules)     ┘ (languages::resident::claims)
+//!                        both together: bytes of each row          (languages::resident::rows)
 //! ```
 //!
 //! A page that holds two things counts in both rows by its bytes, so the rows add up. What a process says of itself is checked where it is
@@ -15,18 +15,13 @@
 
 #![forbid(unsafe_code)]
 
-mod claims;
 mod divided;
 mod findings;
 mod glibc;
-mod heaps;
 mod kernel;
-mod memory;
 mod modules;
 mod other;
 mod own;
-mod pages;
-mod rows;
 mod threads;
 
 use std::collections::HashMap;
@@ -37,17 +32,17 @@ use process::guest;
 use process::maps::Maps;
 use process::smaps::{self, Area};
 
-use claims::{Claim, Layer, RowId, overlaid};
 pub use findings::Finding;
 pub use glibc::{ArenaFigures, Malloc};
-pub use heaps::VmHeap;
 pub use kernel::KernelSide;
-use memory::Seen;
+pub use languages::resident::VmHeap;
+use languages::resident::claims::{Claim, Layer, RowId, overlaid};
+use languages::resident::rows::Rows;
+pub use languages::resident::rows::{Bytes, Kind, Row};
 use modules::Loaded;
 pub use other::{Figures, Other};
-use pages::{Place, Run, within};
-use rows::Rows;
-pub use rows::{Bytes, Kind, Row};
+use process::runs::{self, Place, Run, within};
+use process::seen::Seen;
 pub use threads::ThreadStack;
 
 /// How long a ledger may take.
@@ -118,7 +113,7 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
     let areas = smaps::areas(pid).map_err(of_proc("smaps"))?;
     let rollup = smaps::rollup(pid).map_err(of_proc("smaps_rollup"))?;
     counted();
-    let (runs, left_out) = pages::runs(pid, &areas).map_err(of_proc("pagemap"))?;
+    let (runs, left_out) = runs::runs(pid, &areas).map_err(of_proc("pagemap"))?;
     let seen = Seen::new(&memory, &areas, &runs, until);
     let loaded = Loaded::of(pid, &maps, &seen);
     let mut look = Look {
@@ -215,7 +210,10 @@ impl Look<'_> {
 
     fn heaps(&mut self, loaded: &Loaded, mut layer: Layer) -> (Vec<VmHeap>, Layer) {
         let mut heaps = Vec::new();
-        for found in heaps::look(self.seen, loaded, &mut self.rows) {
+        for look in languages::ALL.iter().filter_map(|entry| entry.resident) {
+            let Some(found) = look(self.seen, loaded, &mut self.rows) else {
+                continue;
+            };
             match found {
                 Ok((heap, claims)) => {
                     layer = overlaid(&layer, &claims);

@@ -9,8 +9,8 @@ use process::symbols::Symbols;
 
 use wire::snapshot::allocator::Asked;
 
-use crate::memory::Seen;
 use crate::other::Other;
+use process::seen::Seen;
 
 /// Libraries that replace malloc, by the beginnings of their names.
 const ALLOCATORS: [(&str, &str); 4] = [
@@ -39,14 +39,8 @@ impl Loaded {
     }
 
     /// The symbols of the module that exports a name, or of the program itself if that has it.
-    pub fn with(&self, name: &str) -> Option<&Symbols> {
+    fn with(&self, name: &str) -> Option<&Symbols> {
         self.having(name).map(|(_, symbols)| symbols)
-    }
-
-    /// Returns the symbols that `with` returns, and where the variables of that module lie.
-    pub fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)> {
-        let (module, symbols) = self.having(name)?;
-        Some((symbols, module.data().collect()))
     }
 
     fn having(&self, name: &str) -> Option<(&Module, &Symbols)> {
@@ -109,6 +103,13 @@ impl Loaded {
             let path = module.shown_path.to_string_lossy();
             without_file.map(move |mapping| (mapping.start..mapping.end, path.clone().into_owned()))
         })
+    }
+}
+
+impl languages::resident::LoadedFiles for Loaded {
+    fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)> {
+        let (module, symbols) = self.having(name)?;
+        Some((symbols, module.data().collect()))
     }
 }
 

@@ -17,8 +17,8 @@ use vm::Memory;
 use wire::Header;
 use wire::calls::{self, AREAS, Calls, Pool};
 
-use crate::claims::{Claim, Layer, RowId, overlaid};
-use crate::memory::Seen;
+use languages::resident::claims::{Claim, Layer, RowId, overlaid};
+use process::seen::Seen;
 
 /// The largest image of an agent that is believed, and the largest of its other mappings.
 const LARGEST_IMAGE: u64 = 16 << 20;

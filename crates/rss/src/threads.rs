@@ -21,10 +21,10 @@ use process::maps::PAGE;
 use process::smaps::Area;
 use vm::Memory;
 
-use crate::claims::{Claim, Layer};
-use crate::memory::Seen;
-use crate::pages::{Place, Run, within};
-use crate::rows::{Kind, Rows};
+use languages::resident::claims::{Claim, Layer};
+use languages::resident::rows::{Kind, Rows};
+use process::runs::{Place, Run, within};
+use process::seen::Seen;
 
 /// `tid` in `struct pthread`, and bytes of it that are searched for `stackblock`.
 const TID: u64 = 0x2d0;

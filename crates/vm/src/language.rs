@@ -109,7 +109,13 @@ impl Language {
     /// Returns the names of all languages, for a message that none is there: `Ruby, Python, Perl or PHP`.
     #[must_use]
     pub fn any() -> impl fmt::Display {
-        AnyOf
+        List(" or ")
+    }
+
+    /// Returns the names of all languages, for a message that denies each: `Ruby, Python, Perl nor PHP`.
+    #[must_use]
+    pub fn none() -> impl fmt::Display {
+        List(" nor ")
     }
 
     /// Returns the language whose VM is loaded, by the symbol that marks it.
@@ -119,15 +125,16 @@ impl Language {
     }
 }
 
-struct AnyOf;
+/// The names of all languages, with this before the last.
+struct List(&'static str);
 
-impl fmt::Display for AnyOf {
+impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = Language::ALL.len() - 1;
         for (at, language) in Language::ALL.iter().enumerate() {
             let before = match at {
                 0 => "",
-                at if at == last => " or ",
+                at if at == last => self.0,
                 _ => ", ",
             };
             write!(f, "{before}{language}")?;

@@ -7,7 +7,7 @@ use inject::records::ReadRecords;
 use inject::seccomp::{self, OF_ACCOUNTS};
 use process::error::{Error, Result};
 use wire::accounts::ACCOUNTS;
-use wire::{Account, Ledger, Request};
+use wire::{Account, Ledger};
 
 use super::Session;
 
@@ -20,7 +20,7 @@ impl Session {
     /// The process cannot be read or written, a filter of one of its threads does not let the agent ask for a thread's id, or too many
     /// threads have an account.
     pub(crate) fn give_account(&mut self, tid: u64) -> Result<()> {
-        let pid = self.status.pid;
+        let pid = self.pid();
         let lives = |tid: u64| self.has_thread(tid);
         if !lives(tid) {
             let reason = "it has no thread of that number";
@@ -45,13 +45,14 @@ impl Session {
         };
         // The thread waits for our answer, and a dead thread's account is not used, so the agent changes none of these words now.
         let words = [fresh.wanted, fresh.thread];
-        self.memory
+        self.vm
+            .memory()
             .write(at + offset_of!(Account, wanted) as u64, &bytes(words))?;
-        self.memory.write(at, &bytes([fresh.tid]))?;
+        self.vm.memory().write(at, &bytes([fresh.tid]))?;
         self.has_accounts = true;
         let given = self.ledger_field(offset_of!(Ledger, accounts_given));
-        let next = self.memory.word(given)?.wrapping_add(1);
-        self.memory.write(given, &next.to_le_bytes())
+        let next = self.vm.memory().word(given)?.wrapping_add(1);
+        self.vm.memory().write(given, &next.to_le_bytes())
     }
 
     /// Takes away the account that was wanted least recently and is not wanted now. A thread first says that it wants its account and then
@@ -65,36 +66,37 @@ impl Session {
         unwanted.sort_by_key(|number| accounts[*number].counting);
         for number in unwanted {
             let at = self.account_at(number);
-            self.memory.write(at, &bytes([0]))?;
+            self.vm.memory().write(at, &bytes([0]))?;
             let wanted = at + offset_of!(Account, wanted) as u64;
-            if self.memory.word(wanted)? == 0 {
+            if self.vm.memory().word(wanted)? == 0 {
                 return Ok(number);
             }
-            self.memory.write(at, &bytes([accounts[number].tid]))?;
+            self.vm.memory().write(at, &bytes([accounts[number].tid]))?;
         }
         let reason = "64 of its threads count their births now, which is the most that can";
-        let pid = self.status.pid;
+        let pid = self.pid();
         Err(Error::NotAGuest { pid, reason })
     }
 
     /// Allows the agent to take the hook out while no thread wants its account.
     pub(crate) fn let_rest(&self) -> Result<()> {
         let at = self.ledger_field(offset_of!(Ledger, may_rest));
-        self.memory.write(at, &1u64.to_le_bytes())
+        self.vm.memory().write(at, &1u64.to_le_bytes())
     }
 
     /// Makes the agent keep the hook set from now on, whether or not a thread wants its account.
     pub(crate) fn keep_hook(&mut self) -> Result<()> {
         let at = self.ledger_field(offset_of!(Ledger, may_rest));
-        self.memory.write(at, &0u64.to_le_bytes())?;
+        self.vm.memory().write(at, &0u64.to_le_bytes())?;
         if self
-            .memory
+            .vm
+            .memory()
             .word(self.ledger_field(offset_of!(Ledger, rests)))?
             == 0
         {
             return Ok(());
         }
-        self.ask(Request::Rise, 0, "set its hook again")
+        self.vm.rise()
     }
 
     /// Takes all accounts back if none is in use. Returns whether it did.
@@ -103,7 +105,7 @@ impl Session {
         let tids = |tid: &dyn Fn(&Account) -> u64| {
             let each = given.iter().enumerate();
             each.map(|(number, account)| (self.account_at(number), tid(account)))
-                .try_for_each(|(at, tid)| self.memory.write(at, &bytes([tid])))
+                .try_for_each(|(at, tid)| self.vm.memory().write(at, &bytes([tid])))
         };
         tids(&|_| 0)?;
         let in_use = self.accounts()?.iter().any(|account| account.wanted != 0);
@@ -119,19 +121,19 @@ impl Session {
         for (number, account) in self.accounts()?.iter().enumerate() {
             if account.wanted != 0 && account.tid != 0 && !self.has_thread(account.tid) {
                 let wanted = self.account_at(number) + offset_of!(Account, wanted) as u64;
-                self.memory.write(wanted, &bytes([0]))?;
+                self.vm.memory().write(wanted, &bytes([0]))?;
             }
         }
         Ok(())
     }
 
     fn has_thread(&self, tid: u64) -> bool {
-        Path::new(&format!("/proc/{}/task/{tid}", self.status.pid)).exists()
+        Path::new(&format!("/proc/{}/task/{tid}", self.pid())).exists()
     }
 
     /// All accounts as they are now.
     pub(crate) fn accounts(&self) -> Result<Vec<Account>> {
-        self.memory.records(self.account_at(0), ACCOUNTS)
+        self.vm.memory().records(self.account_at(0), ACCOUNTS)
     }
 
     fn account_at(&self, number: usize) -> u64 {
@@ -139,7 +141,7 @@ impl Session {
     }
 
     fn ledger_field(&self, offset: usize) -> u64 {
-        self.resident.header.ledger + offset as u64
+        self.vm.resident().header.ledger + offset as u64
     }
 }
 

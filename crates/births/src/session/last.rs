@@ -1,8 +1,9 @@
 //! How the last count of a guest was made, and the one before a program's first Ractor.
 
-use super::{Session, because};
+use super::Session;
 use crate::analysis::{Loss, Lost};
 use crate::ledger::Tally;
+use enter::because;
 use process::error::{Error, Result};
 use std::mem::offset_of;
 use wire::{ControlPage, Farewell, State};
@@ -48,12 +49,13 @@ impl Session {
         // It may have waited too long and given up the books meanwhile.
         if self.awaits_last_count()? {
             let state = offset_of!(ControlPage, state);
-            self.resident
-                .write_control_page(&self.memory, state, State::Quiet as u32)?;
+            self.vm
+                .resident()
+                .write_control_page(self.vm.memory(), state, State::Quiet as u32)?;
             return counted;
         }
         // Its agent has left, and another command may have claimed it since; then the state is that of the other command.
-        let (pid, why) = (self.status.pid, because(Farewell::Ractor));
+        let (pid, why) = (self.pid(), because(Farewell::Ractor));
         Err(Error::Left { pid, why })
     }
 }

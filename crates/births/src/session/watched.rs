@@ -120,13 +120,13 @@ impl Watched for Session {
     }
 
     fn tracee(&mut self) -> &mut Option<Tracee> {
-        &mut self.tracee
+        self.vm.tracee()
     }
 
     fn stands(&mut self, happening: Happening, _: &Shared, turn: &mut Turn<'_, Self>) {
         match happening {
             // The objects are gone with the old program, and there is nothing to take out.
-            Happening::Exec => return self.open = false,
+            Happening::Exec => return self.vm.give_up(),
             Happening::Ended(_) => return self.is_unseen(),
             Happening::Fork(child) => self.forked(Tracee::child(child), turn),
             // The child uses its parent's memory, the agent included, until it runs another program.
@@ -135,25 +135,26 @@ impl Watched for Session {
             // These stops are not requested and need no work.
             Happening::Syscall | Happening::Signal(_) => {}
         }
-        if let Some(tracee) = &mut self.tracee {
+        if let Some(tracee) = self.vm.tracee() {
             // An error means that the process is gone; its end is reported next.
             let _ = tracee.go_on(false);
         }
     }
 
     fn is_unseen(&mut self) {
-        self.open = false;
-        self.over = true;
+        self.give_up();
     }
 
     /// A session whose main thread is traced learns of its end as its tracer; for others it is checked here.
     fn poll(&mut self, _: &Shared, turn: &mut Turn<'_, Self>) -> bool {
-        if self.open && matches!(self.awaits_last_count(), Ok(true)) {
+        if self.is_open() && matches!(self.awaits_last_count(), Ok(true)) {
             self.ending(turn);
-            self.over = self.tracee.is_none();
+            self.over = self.vm.tracee().is_none();
             return true;
         }
-        if self.tracee.is_none() && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_)))) {
+        if self.vm.tracee().is_none()
+            && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_))))
+        {
             self.over = true;
         }
         false
@@ -168,7 +169,11 @@ impl Watched for Session {
     }
 
     fn leave(&mut self) -> Result<()> {
-        if self.open { self.depart() } else { Ok(()) }
+        if self.is_open() {
+            self.vm.leave().map(drop)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -191,7 +196,7 @@ impl Session {
     /// Handles a process that no longer runs code, or waits before its first Ractor: reports what it held, after which it
     /// is not asked again.
     fn ending(&mut self, turn: &mut Turn<'_, Self>) {
-        if !self.open {
+        if !self.is_open() {
             return;
         }
         let pid = self.pid();

@@ -1,34 +1,19 @@
-//! Script frames: the lines of scripts that native frames run.
-//!
-//! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
-//! A language's reader says which function that is and returns its frames innermost first, with the last of each run
-//! marked; `merge`, which combines both, needs to know nothing else of the language.
-//!
-//! A language is added by a file here and a line in `VMS`; no other place names one.
-
-mod greenlet;
-mod perl;
-mod php;
-mod python;
-mod reader;
-mod ruby;
+//! Script frames: the lines of scripts that native frames run. Each language's reader is [`languages::frames`]'s; here all of those
+//! that are in a process are asked.
 
 use std::ops::Range;
 
 use process::pages::Pages;
 use vm::Memory;
 
-pub use reader::{
-    Copied, Coroutine, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts, Through,
-    Turn, VmThread,
+pub use languages::frames::{
+    Copied, Coroutine, FoundScripts, Objects, Parked, Placement, ScanCost, Script, Scripts,
+    Through, Turn, VmThread,
 };
 
-use super::loaded::Modules;
+use languages::frames::Module;
 
-/// The VMs whose script frames lancet can read.
-const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// Returns the reader of one VM.
-type Find = fn(&Modules, &dyn Memory) -> Reader;
+use super::loaded::{Loaded, Modules};
 
 /// The VMs in a process.
 #[derive(Default)]
@@ -42,7 +27,9 @@ pub struct Found {
 /// Finds the VMs in a process.
 pub fn find(modules: &Modules, memory: &dyn Memory) -> Found {
     let mut found = Found::default();
-    for vm in VMS.iter().filter_map(|find| find(modules, memory)) {
+    let modules: Vec<&dyn Module> = modules.iter().map(|one| one as &dyn Module).collect();
+    let entries = languages::ALL.iter();
+    for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory)) {
         match vm {
             Ok(vm) => found.vms.push(vm),
             Err(why) => found.unread.push(why),
@@ -50,22 +37,6 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Found {
     }
     found
 }
-
-/// In a function of type [`Find`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
-/// none runs (its library may be loaded alone).
-macro_rules! facts_or_return {
-    ($found:expr, $error:ident) => {
-        match $found {
-            Ok(facts) => facts,
-            Err($error::Unsupported(why)) => return Some(Err(why.to_string())),
-            Err(_) => return None,
-        }
-    };
-}
-pub(super) use facts_or_return;
-
-/// Limit of how often a list that changed while it was read is read again.
-const ATTEMPTS: u32 = 8;
 
 /// Returns the coroutines that may be parked, each with its VM's index, and whether these are all.
 pub(super) fn coroutines(
@@ -75,7 +46,7 @@ pub(super) fn coroutines(
     let (mut found, mut all) = (Vec::new(), true);
     for (number, vm) in vms.iter().enumerate() {
         let mut best = (Vec::new(), false);
-        for _ in 0..ATTEMPTS {
+        for _ in 0..languages::frames::ATTEMPTS {
             let next = vm.coroutines(memory);
             if next.1 || next.0.len() > best.0.len() {
                 best = next;
@@ -130,4 +101,29 @@ pub(super) fn wanted_of_parked(
     }
     wanted.extend(pages.read_so_far());
     wanted
+}
+
+impl Module for Loaded {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn exported(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
+        self.exported(memory, name)
+    }
+
+    fn extent(&self, memory: &dyn Memory, start: u64) -> Vec<Range<u64>> {
+        self.extent(memory, start)
+    }
+
+    fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
+        self.tail_call(memory, start)
+    }
+
+    fn each_code(&self, memory: &dyn Memory, each: &mut dyn FnMut(u64, &[u8])) {
+        let image = self.image(memory).into_iter();
+        for code in image.flat_map(|image| image.code()) {
+            each(code.address.wrapping_add(self.bias), code.bytes);
+        }
+    }
 }

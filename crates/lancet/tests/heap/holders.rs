@@ -1,7 +1,8 @@
 //! Planted holders: each is the first suspect, with the path by which it is held.
 
 use crate::support::{
-    Guest, Interpreter, LIMIT, Output, Watch, chosen, fixtures, lancet, rubies, run,
+    Guest, Interpreter, LIMIT, Output, Watch, chosen, fixtures, lancet, rubies,
+    rubies_without_ractors, run,
 };
 
 /// Which holder, and what the answer must say: of the suspect, and of its path.
@@ -177,6 +178,25 @@ fn what_is_made_while_births_are_watched_has_its_line_and_its_holder() {
         assert!(holder.ends_with(&made), "{ruby}: {holder}");
         guest.tell("end");
         assert!(guest.ends_well());
+    }
+}
+
+/// The program goes on as if nobody had watched; there is no snapshot, because births from there on would have no line.
+#[test]
+fn a_first_ractor_ends_births_that_are_watched() {
+    for ruby in rubies_without_ractors("births, ractor") {
+        let mut guest = Guest::script(&ruby, "live/ractor.rb", &["wait"]);
+        guest.expect("ready");
+        let mut command = lancet();
+        command.args(["heap", "-p", &guest.pid.to_string(), "--births", "60s"]);
+        let watch = Watch::open(command);
+        guest.tell("");
+        guest.ends_with("answer 42 700 300");
+        let output = watch.end();
+        assert_eq!(output.code(), 1, "{ruby}: {output:?}");
+        assert_eq!(output.stdout, "", "{ruby}");
+        let said = "the program makes a Ractor, beside which births cannot be watched";
+        assert!(output.stderr.contains(said), "{ruby}: {output:?}");
     }
 }
 

@@ -1,20 +1,8 @@
 //! Which files may name a language.
 
-/// The files outside `vm` that may name a language. Everything else asks `vm::Language` and `vm::Reader`. A crate that
-/// must has one file, or one for each language beside the list of them.
+/// The files that may name a language besides those of `vm`, the table `languages::ALL`, and the files and folders of `languages` and
+/// `enter` that have a language's name. Everything else asks `vm::Language`, `vm::Reader` and `languages::ALL`.
 pub const NAMING: &[&str] = &[
-    // Script frames beside native ones.
-    "frames/src/live/scripts.rs",
-    "frames/src/live/scripts/perl.rs",
-    "frames/src/live/scripts/php.rs",
-    "frames/src/live/scripts/python.rs",
-    "frames/src/live/scripts/ruby.rs",
-    // Functions of C by the names that scripts have for them.
-    "hooks/src/scripted.rs",
-    "hooks/src/scripted/perl.rs",
-    "hooks/src/scripted/php.rs",
-    "hooks/src/scripted/python.rs",
-    "hooks/src/scripted/ruby.rs",
     // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
     "wire/src/control_page.rs",
@@ -27,13 +15,10 @@ pub const NAMING: &[&str] = &[
     "births/src/analysis/owner.rs",
     "births/src/attached.rs",
     "births/src/census.rs",
-    "births/src/lib.rs",
     "births/src/objects.rs",
     "births/src/postmortem.rs",
-    "births/src/ruby.rs",
     "births/src/session.rs",
     "births/src/session/epochs.rs",
-    "births/src/session/vm_entry.rs",
     "births/src/session/watched.rs",
     "process/src/error.rs",
     "report/src/mem/json.rs",
@@ -45,9 +30,8 @@ pub const NAMING: &[&str] = &[
     // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
     "wire/src/script.rs",
     "agent/src/scripts.rs",
-    "eval/src/lib.rs",
-    "eval/src/python/doors.rs",
-    "eval/src/python.rs",
+    "enter/src/entries.rs",
+    "enter/src/lib.rs",
     "patch/src/scripts/mod.rs",
     "patch/src/scripts/request.rs",
     "lancet/src/commands/patch/args.rs",
@@ -58,45 +42,15 @@ pub const NAMING: &[&str] = &[
     "agent/src/snapshot/compact.rs",
     "agent/src/snapshot/python.rs",
     "agent/src/snapshot/walk.rs",
-    "eval/src/python/snapshot.rs",
-    "births/src/session/snapshot.rs",
-    "dump/src/lib.rs",
     "dump/src/compaction.rs",
-    "dump/src/core.rs",
     "dump/src/guest.rs",
-    "dump/src/outside.rs",
-    "dump/src/perl.rs",
-    "dump/src/perl/kinds.rs",
-    "dump/src/perl/roots.rs",
-    "dump/src/perl/walk.rs",
-    "dump/src/php.rs",
-    "dump/src/php/blocks.rs",
-    "dump/src/php/kinds.rs",
-    "dump/src/php/roots.rs",
-    "dump/src/php/walk.rs",
-    "dump/src/python.rs",
-    "dump/src/python/core.rs",
-    "dump/src/python/kinds.rs",
-    "dump/src/python/names.rs",
-    "dump/src/python/namespaces.rs",
-    "dump/src/ruby.rs",
-    "dump/src/ruby/core.rs",
-    "dump/src/ruby/globals.rs",
-    "dump/src/ruby/kinds.rs",
-    "dump/src/ruby/names.rs",
-    "dump/src/ruby/ractors.rs",
-    "dump/src/ruby/slots.rs",
-    // Whose bytes in a heap are an object's.
-    "rss/src/heaps/mod.rs",
-    "rss/src/heaps/php.rs",
-    "rss/src/heaps/python.rs",
-    "rss/src/heaps/ruby.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",
     "prototypes/src/condition/compile.rs",
     // Gems, and advice that holds for one language.
     "frames/src/gem.rs",
     "lancet/src/commands/stack/live.rs",
+    "lancet/src/commands/stack/measure.rs",
     "lancet/src/commands/tune/run.rs",
     "tune/src/guest.rs",
     "tune/src/rules/memory.rs",

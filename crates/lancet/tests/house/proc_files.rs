@@ -19,7 +19,7 @@ const WRONG: [&str; 4] = [
 /// Where a path of a process may be made: of copies with one thread, of one thread of a process, and where `process` is not known.
 const MADE_HERE: [&str; 4] = [
     "process/src/proc_file.rs",
-    "dump/src/copy.rs",
+    "enter/src/copy.rs",
     "inject/src/seccomp.rs",
     "tracepoint/src/processes.rs",
 ];

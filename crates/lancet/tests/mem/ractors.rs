@@ -3,34 +3,10 @@
 
 use crate::support::{
     Guest, Interpreter, LIMIT, Output, Report, TempDir, Watch, born, fixtures, lancet, live, mem,
-    rubies, run, skip,
+    rubies_without_ractors, run,
 };
 
 const SAID: &str = "the program made a Ractor, beside which births cannot be watched";
-
-/// Whether this Ruby has Ractors and does not bear them beside a hook on births.
-pub fn bears_none(ruby: &Interpreter) -> bool {
-    let output = ruby.command().args(["-e", "print RUBY_VERSION"]).output();
-    let version = String::from_utf8(output.expect("it runs").stdout).expect("a version");
-    let numbers: Vec<u32> = version.split('.').flat_map(str::parse).collect();
-    match numbers[..] {
-        [3, 0, _] | [3, 2..=4, _] | [4, ..] => true,
-        [3, 1, patch] => patch < 4,
-        _ => false,
-    }
-}
-
-fn with_ractors(test: &str) -> Vec<Interpreter> {
-    let mut rubies = rubies(test);
-    rubies.retain(|ruby| {
-        let has = bears_none(ruby);
-        if !has {
-            skip(test, format_args!("{ruby} has no Ractors, or bears them"));
-        }
-        has
-    });
-    rubies
-}
 
 /// The counts of the strings made before the Ractor; of those made after it nothing is known.
 fn holds(ruby: &Interpreter, output: &Output, report: &Report, pid: i32) {
@@ -48,7 +24,7 @@ fn holds(ruby: &Interpreter, output: &Output, report: &Report, pid: i32) {
 
 #[test]
 fn a_started_program_that_makes_a_ractor() {
-    for ruby in with_ractors("started, ractor") {
+    for ruby in rubies_without_ractors("started, ractor") {
         let folder = TempDir::new("ractor");
         let file = folder.join("report");
         let program = ruby.command();
@@ -68,7 +44,7 @@ fn a_started_program_that_makes_a_ractor() {
 
 #[test]
 fn a_running_program_that_makes_a_ractor() {
-    for ruby in with_ractors("attached, ractor") {
+    for ruby in rubies_without_ractors("attached, ractor") {
         let mut guest = Guest::script(&ruby, "live/ractor.rb", &["wait"]);
         guest.expect("ready");
         let watch = Watch::open(mem(guest.pid));

@@ -7,8 +7,8 @@ use nix::unistd::Pid;
 
 use crate::support::{
     Guest, Interpreter, Killed, LIMIT, Snapshot, TempDir, Watch, as_nobody, assert_shown,
-    copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits, refused,
-    refused_to_itself, rubies, run, skip, until,
+    bears_no_ractors, copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits,
+    refused, refused_to_itself, rubies, run, skip, until,
 };
 
 /// A Ruby that sleeps, in its state.
@@ -206,7 +206,7 @@ fn two_lancets_at_once() {
 #[test]
 fn a_guest_with_ractors() {
     for ruby in rubies("ractors") {
-        if !crate::ractors::bears_none(&ruby) {
+        if !bears_no_ractors(&ruby) {
             skip("ractors", format_args!("{ruby} has none, or bears them"));
             continue;
         }

@@ -48,6 +48,31 @@ pub fn rubies(test: &str) -> Vec<Interpreter> {
     chosen("ruby", test)
 }
 
+/// Whether this Ruby has Ractors and does not bear them beside a hook on births.
+pub fn bears_no_ractors(ruby: &Interpreter) -> bool {
+    let output = ruby.command().args(["-e", "print RUBY_VERSION"]).output();
+    let version = String::from_utf8(output.expect("it runs").stdout).expect("a version");
+    let numbers: Vec<u32> = version.split('.').flat_map(str::parse).collect();
+    match numbers[..] {
+        [3, 0, _] | [3, 2..=4, _] | [4, ..] => true,
+        [3, 1, patch] => patch < 4,
+        _ => false,
+    }
+}
+
+/// The Rubies that have Ractors and do not bear them beside a hook on births.
+pub fn rubies_without_ractors(test: &str) -> Vec<Interpreter> {
+    let mut rubies = rubies(test);
+    rubies.retain(|ruby| {
+        let has = bears_no_ractors(ruby);
+        if !has {
+            skip(test, format_args!("{ruby} has no Ractors, or bears them"));
+        }
+        has
+    });
+    rubies
+}
+
 /// Those versions that run here; of each of the others says why it is skipped.
 fn present<'a>(
     language: &'static str,

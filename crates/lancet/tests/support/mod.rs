@@ -28,7 +28,9 @@ pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
 pub use group::Group;
 pub use guest::Guest;
-pub use interpreters::{Interpreter, all, chosen, rubies};
+pub use interpreters::{
+    Interpreter, all, bears_no_ractors, chosen, rubies, rubies_without_ractors,
+};
 pub use load::{Load, ask, get};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, assembled_for_32_bits, copy_for_all, program_of_32_bits};

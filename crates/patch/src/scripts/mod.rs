@@ -12,7 +12,7 @@ pub use request::ScriptRequest;
 
 use crate::error::{Error, Result};
 use answer::Answer;
-use eval::{Interpreter, literal};
+use enter::{Interpreter, literal};
 use inject::Image;
 use std::path::Path;
 use vm::Language;
@@ -24,7 +24,7 @@ const PYTHON: &str = include_str!("patch.py");
 #[derive(Debug)]
 pub struct Script {
     language: Language,
-    interpreter: Interpreter,
+    interpreter: Box<dyn Interpreter>,
 }
 
 /// What is to be done.
@@ -86,7 +86,7 @@ impl Script {
     pub fn open(pid: i32, image: &Image, language: Language) -> Result<Self> {
         Ok(Script {
             language,
-            interpreter: Interpreter::open(pid, image, language)?,
+            interpreter: enter::open(pid, image, language)?,
         })
     }
 
@@ -159,10 +159,10 @@ impl Script {
 
     fn answer(&mut self, job: &Job) -> std::result::Result<Vec<ScriptPatch>, Failed> {
         let text = job.text(self.language);
-        if text.len() > inject::script::MOST {
+        if text.len() > enter::script::MOST {
             return Err(Failed::Refused(format!(
                 "the file is too long: at most some {} KiB",
-                (inject::script::MOST - RUBY.len().max(PYTHON.len())) >> 11
+                (enter::script::MOST - RUBY.len().max(PYTHON.len())) >> 11
             )));
         }
         let said = self.interpreter.evaluate(&text).map_err(Error::from);

@@ -1,6 +1,5 @@
 //! What is asked for: `ruby:Class#method=FILE.rb`, `python:module.function=FILE.py`.
 
-use eval::Interpreter;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -39,7 +38,7 @@ impl FromStr for ScriptRequest {
             || "write ruby:Class#method=FILE.rb or python:module.function=FILE.py".to_owned();
         let (prefix, rest) = text.split_once(':').ok_or_else(wrong)?;
         let language = Language::of_prefix(prefix).ok_or_else(wrong)?;
-        if !Interpreter::speaks(&language) {
+        if !enter::evaluates(&language) {
             return Err(format!(
                 "functions of {language} are not replaced, only those of Ruby and Python"
             ));

@@ -19,7 +19,7 @@ use vm::Memory;
 use super::find::{Arena, HEAP_MAX};
 use super::walk::{Chunk, End, size, walk};
 use super::{ArenaFigures, Heap, Part, Walked};
-use crate::memory::Seen;
+use process::seen::Seen;
 
 /// Chunks between two marks.
 const APART: usize = 256;

@@ -23,11 +23,11 @@ use std::ops::Range;
 
 use vm::Memory;
 
-use crate::claims::{Claim, Layer, MOST, overlaid};
-use crate::memory::Seen;
-use crate::pages::within;
-use crate::rows::{Kind, Rows};
 use find::{Arena, Found, HEAP_MAX};
+use languages::resident::claims::{Claim, Layer, MOST, overlaid};
+use languages::resident::rows::{Kind, Rows};
+use process::runs::within;
+use process::seen::Seen;
 use walk::Chunk;
 
 /// How often all is walked at most because it changed meanwhile.

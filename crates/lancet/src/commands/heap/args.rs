@@ -172,7 +172,7 @@ impl HeapArgs {
     pub fn wanted(&self) -> dump::Options {
         dump::Options {
             contents: self.contents,
-            births: self.births.is_some(),
+            births: self.births.map(|_| &births::COUNTING),
             despite_limit: self.despite_limit,
             starved: super::live::say_starved,
             expected: super::live::say_expected,

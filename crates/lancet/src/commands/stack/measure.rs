@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use births::Session;
+use enter::Ruby;
 use inject::Image;
 use report::stack::gc::Collections;
 
@@ -21,14 +21,14 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn time(pid: i32, length: Duration, collect: Option<u32>) -> anyhow::Result<Collections> {
     interrupt::catch();
     let image = Image::parse(AGENT)?;
-    let mut session = Session::open_for_collections(pid, &image).map_err(explain)?;
+    let mut vm = Ruby::open_for_collections(pid, &image).map_err(explain)?;
     let mut marked = Collections::default();
     let timed = match collect {
-        Some(times) => ask(&mut session, times, &mut marked),
-        None => wait(&mut session, length, &mut marked),
+        Some(times) => ask(&mut vm, times, &mut marked),
+        None => wait(&mut vm, length, &mut marked),
     };
-    if session.is_alive() {
-        session.leave().map_err(explain)?;
+    if vm.is_alive() {
+        vm.leave().map_err(explain)?;
     }
     timed.map_err(explain)?;
     marked.minor.sort_unstable();
@@ -38,35 +38,32 @@ pub fn time(pid: i32, length: Duration, collect: Option<u32>) -> anyhow::Result<
 
 /// Has the process collect all objects once, so that none is new, and then the young ones again and again: each of
 /// these then finds the same.
-fn ask(session: &mut Session, times: u32, marked: &mut Collections) -> process::Result<()> {
-    session.collect(true)?;
+fn ask(vm: &mut Ruby, times: u32, marked: &mut Collections) -> process::Result<()> {
+    vm.collect(true)?;
     for _ in 0..times {
         if interrupt::asked() {
             break;
         }
-        session.collect(false)?;
-        read(session, marked)?;
+        vm.collect(false)?;
+        read(vm, marked)?;
     }
-    read(session, marked)
+    read(vm, marked)
 }
 
-fn wait(session: &mut Session, length: Duration, marked: &mut Collections) -> process::Result<()> {
+fn wait(vm: &mut Ruby, length: Duration, marked: &mut Collections) -> process::Result<()> {
     let end = Instant::now() + length;
     while Instant::now() < end && !interrupt::asked() {
         std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
-        read(session, marked)?;
-        if let Some(why) = session.farewell()? {
-            return Err(process::Error::Left {
-                pid: session.pid(),
-                why,
-            });
+        read(vm, marked)?;
+        if let Some(why) = vm.farewell()? {
+            return Err(process::Error::Left { pid: vm.pid(), why });
         }
     }
     Ok(())
 }
 
-fn read(session: &mut Session, marked: &mut Collections) -> process::Result<()> {
-    for collection in session.collections()? {
+fn read(vm: &mut Ruby, marked: &mut Collections) -> process::Result<()> {
+    for collection in vm.collections()? {
         let took = Duration::from_nanos(collection.nanos);
         match collection.full {
             0 => marked.minor.push(took),

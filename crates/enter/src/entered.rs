@@ -1,0 +1,221 @@
+//! A process that contains an agent whose functions are called on its main thread: what all VMs share that are entered in this way.
+//!
+//! ```text
+//!   open ────────► agent mapped, or found; claimed; heartbeat begun
+//!   stopped ─────► threads stand still, the main one makes remote calls
+//!   leave, drop ─► it waits for the copy it has made, the agent is quiet
+//! ```
+
+mod copied;
+
+use crate::DESERTED_AFTER;
+use hooks::{Standstill, Threads, lift_left};
+use inject::heartbeat::{Heartbeat, ticks, unique};
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use inject::residents::Residents;
+use inject::{Image, Timing};
+use process::error::Result;
+use process::functions::Functions;
+use process::guest::{self, Status};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::control_page::enter::REAP;
+use wire::{Config, ControlPage, State};
+
+/// A process that contains our agent, from [`Reached::enter`] until it is left; dropping this value leaves it. If lancet is killed, the
+/// agent becomes quiet by itself when the heartbeat has been missing for five seconds.
+#[derive(Debug)]
+pub struct Entered {
+    pub(crate) status: Status,
+    pub(crate) memory: Arc<GuestMemory>,
+    pub(crate) functions: Functions,
+    pub(crate) resident: Resident,
+    gadgets: Gadgets,
+    /// Dropping this value ends the heartbeat.
+    _heartbeat: Heartbeat,
+    open: Cell<bool>,
+    timing: Cell<hooks::Timing>,
+    /// Whether the process has made a copy of itself that it has not reaped.
+    pub(crate) has_copy: Cell<bool>,
+    /// See [`Entered::threads`].
+    threads: Vec<u64>,
+}
+
+/// A process that was examined and not yet entered.
+#[derive(Debug)]
+pub struct Reached {
+    status: Status,
+    memory: Arc<GuestMemory>,
+    maps: Maps,
+    /// The functions that its modules export.
+    pub functions: Functions,
+}
+
+impl Reached {
+    /// Reads what must be known of a process before the agent is put into it, without stopping it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn new(pid: i32) -> Result<Self> {
+        let (status, memory, maps) = guest::reach(pid)?;
+        let functions = Functions::read(pid, &memory, &maps)?;
+        Ok(Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        })
+    }
+
+    /// The memory of the process, read and written through `/proc/PID/mem`.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// Puts the agent into the process, or takes over one that an earlier attach has left there.
+    ///
+    /// # Errors
+    /// The process cannot be opened, or another user's agent is in it.
+    pub fn enter(self, image: &Image) -> Result<Entered> {
+        let Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        } = self;
+        let mut residents = Residents::read(&memory, &maps, image)?;
+        let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
+        // Removes hooks left by a `calls` that was killed.
+        lift_left(&status, &memory, gadgets, &residents)?;
+        let mut entered = Entered {
+            status,
+            memory: memory.clone(),
+            functions,
+            resident: Resident::nowhere(),
+            gadgets,
+            _heartbeat: Heartbeat::still(),
+            open: Cell::new(false),
+            timing: Cell::default(),
+            has_copy: Cell::new(false),
+            threads: Vec::new(),
+        };
+        let config = Config {
+            session: unique(),
+            heartbeat_ticks: ticks(DESERTED_AFTER),
+            ..Config::default()
+        };
+        let claimed = Cell::new(None);
+        let entering = entered.stopped(Threads::Main, |_, remote| {
+            let (resident, _) = residents.take(remote, &memory, image, false)?;
+            // In the same stop in which the agent was seen to be unclaimed, so that no other command can claim it in between.
+            resident.claim(&memory, &config)?;
+            claimed.set(Some(resident));
+            Ok(resident)
+        });
+        if let (Err(_), Some(resident)) = (&entering, claimed.get()) {
+            // Gives the claim back; if this fails, the claim ends when lancet has ended.
+            let _ = quiet(&resident, &memory);
+        }
+        let resident = entering?;
+        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
+        entered.resident = resident;
+        entered.open.set(true);
+        entered._heartbeat = Heartbeat::start(memory, beat);
+        Ok(entered)
+    }
+}
+
+impl Entered {
+    /// Process id, in the PID namespace of lancet.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// The memory of the process, read and written through `/proc/PID/mem`.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// The functions that its modules export.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// For how long it was stopped.
+    pub fn timing(&self) -> Timing {
+        let timing = self.timing.get();
+        Timing {
+            stopped: timing.stopped,
+            longest_stop: timing.longest_stop,
+            stops: timing.stops,
+            answered: Duration::ZERO,
+        }
+    }
+
+    /// Calls `work` while these threads are stopped.
+    pub(crate) fn stopped<T>(
+        &self,
+        threads: Threads,
+        work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let standstill = Standstill {
+            status: &self.status,
+            memory: &self.memory,
+            gadgets: self.gadgets,
+            ties: Ties::None,
+            threads,
+        };
+        let mut timing = self.timing.get();
+        let done = standstill.run(&mut timing, work);
+        self.timing.set(timing);
+        done
+    }
+
+    /// Makes the agent quiet: it also drops pending requests.
+    pub(crate) fn go_quiet(&self) -> Result<()> {
+        self.open.set(false);
+        quiet(&self.resident, &self.memory)
+    }
+
+    /// Makes the process reap its copy, which has ended by now.
+    fn reap(&self) -> Result<()> {
+        if !self.has_copy.replace(false) {
+            return Ok(());
+        }
+        let enter = self.resident.header.enter;
+        self.stopped(Threads::Main, |_, remote| {
+            remote.call(enter, REAP).map(drop)
+        })
+    }
+
+    /// Makes the process reap its copy, if it has one, and the agent quiet. Returns for how long the process was stopped in all.
+    ///
+    /// # Errors
+    /// The process could not be stopped, or its memory not be written.
+    pub fn leave(&self) -> Result<Timing> {
+        let reaped = self.reap();
+        self.go_quiet()?;
+        reaped.map(|()| self.timing())
+    }
+}
+
+/// Makes an agent quiet.
+fn quiet(resident: &Resident, memory: &GuestMemory) -> Result<()> {
+    let state = offset_of!(ControlPage, state);
+    resident.write_control_page(memory, state, State::Quiet as u32)
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.open.get() && !self.status.is_gone() {
+            // The error cannot be returned.
+            let _ = self.leave();
+        }
+    }
+}

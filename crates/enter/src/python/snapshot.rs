@@ -1,0 +1,132 @@
+//! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
+
+use super::Python;
+use crate::copied::{Asking, Copied};
+use crate::entered::Reached;
+use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
+use inject::{Image, Timing};
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use std::thread::sleep;
+use std::time::Duration;
+use vm::Language;
+use vm::python::{self, Facts, Version};
+use wire::{Request, Snapshot};
+
+/// The number of attempts to read the facts, and the time between them.
+const TRIES: u32 = 50;
+const LOOK: Duration = Duration::from_millis(2);
+/// From this version on an interpreter may have a lock of its own (PEP 684), which does not stop the other interpreters.
+const OWN_LOCKS: Version = Version::new(3, 12, 0);
+
+/// A Python that contains the agent and of which was seen, when it was opened, that it may be copied and that its heap can be read. Dropping
+/// this value leaves it.
+#[derive(Debug)]
+pub struct CopyablePython {
+    python: Python,
+    facts: Facts,
+}
+
+impl CopyablePython {
+    /// Opens a process to make a snapshot of it.
+    ///
+    /// # Errors
+    /// It has no Python, or cannot be opened; its seccomp filter does not allow a copy; its version is not known; or it has several
+    /// interpreters with locks of their own.
+    pub fn open(pid: i32, image: &Image) -> Result<Self> {
+        check_all_threads(pid, &OF_SNAPSHOT)?;
+        let python = Python::open(pid, image)?;
+        let facts = python.find_heap_facts()?;
+        Ok(CopyablePython { python, facts })
+    }
+
+    /// The facts that the reader of its heap needs.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Process id of the Python in the PID namespace of lancet.
+    pub fn pid(&self) -> i32 {
+        self.python.entered.status.pid
+    }
+
+    /// Whether a Python is loaded in a process, as far as its symbols tell.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn is_in(pid: i32) -> Result<bool> {
+        let mark = Language::Python.description().mark;
+        Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
+    }
+
+    /// Makes the Python copy itself; the copy reports its heap.
+    ///
+    /// # Errors
+    /// The kernel refused the copy, or the process did not reach a safe point.
+    pub fn copy(&mut self) -> Result<Copied> {
+        let facts = self.facts;
+        let python = &mut self.python;
+        let asking = Asking {
+            pid: python.entered.status.pid,
+            at: python.entered.resident.header.snapshot,
+            memory: python.entered.memory.clone(),
+        };
+        let words: Vec<u8> = facts
+            .to_words()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let at = asking.at + offset_of!(Snapshot, facts) as u64;
+        python.entered.memory.write(at, &words)?;
+        python.entered.has_copy.set(true);
+        asking.copy(|| {
+            python.ask(Request::Snapshot)?;
+            python.entered.has_copied()
+        })
+    }
+
+    /// Reaps copies that have ended, makes the agent quiet, and returns for how long the process was stopped in all.
+    ///
+    /// # Errors
+    /// The guest's memory could not be written, or the thread that reaps a copy could not be stopped.
+    pub fn leave(self) -> Result<Timing> {
+        self.python.entered.leave()
+    }
+}
+
+impl Python {
+    /// Reads the facts that the reader of its heap needs.
+    ///
+    /// # Errors
+    /// This Python is not known, or several interpreters run.
+    fn find_heap_facts(&self) -> Result<Facts> {
+        let refused = |reason: String| Error::NoCopy {
+            pid: self.entered.status.pid,
+            reason,
+        };
+        let unreadable = |error: python::Error| refused(error.to_string());
+        let memory: &GuestMemory = &self.entered.memory;
+        let symbol = |name: &str| self.entered.functions.symbol(name);
+        // The process runs, so data may change while it is read; then it is read again.
+        let mut tries = 0;
+        let facts = loop {
+            match Facts::find(&memory, &symbol) {
+                Ok(facts) if facts.has_lists() => break facts,
+                Err(error) if tries == TRIES => return Err(unreadable(error)),
+                Ok(_) if tries == TRIES => {
+                    return Err(refused(
+                        "the lists of its garbage collector were not found".into(),
+                    ));
+                }
+                _ => sleep(LOOK),
+            }
+            tries += 1;
+        };
+        let python = python::Python::new(&memory, facts).map_err(unreadable)?;
+        if facts.version() >= OWN_LOCKS && python.interpreters().count() > 1 {
+            return Err(refused("it runs several interpreters, which since Python 3.12 may have locks of their own: there is no moment at which we know that all of them stand at a safe point".into()));
+        }
+        Ok(facts)
+    }
+}

@@ -1,0 +1,459 @@
+//! A Ruby that contains the agent: requests to it, their answers (`vm_entry`), and leaving it.
+//!
+//! Between two requests the guest is not traced. A thread of lancet changes the control page's heartbeat; when the
+//! heartbeat stands still, the agent leaves by itself.
+//!
+//! What a Ruby is opened for stands in an [`Opening`], which the question fills: to evaluate texts, to be copied, to have
+//! its collections timed (all three are here), or to have its births counted (crate `births`).
+
+mod collections;
+mod counting;
+mod evaluation;
+mod guest;
+mod snapshot;
+mod vm_entry;
+
+pub use counting::{Books, Counting, Lines, Sites};
+pub use guest::RubyGuest;
+
+use crate::{DESERTED, DESERTED_AFTER};
+use hooks::ScriptStart;
+use inject::Timing;
+use inject::heartbeat::Heartbeat;
+use inject::image::Image;
+use inject::records::ReadRecords;
+use inject::resident::Resident;
+use inject::residents::Residents;
+use inject::seccomp;
+use inject::tracee::Tracee;
+use process::error::{Error, Result};
+use process::guest::{Status, command_line, reach};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::panicking;
+use std::time::{Duration, Instant};
+use wire::{Config, ControlPage, Farewell, Purpose, Request, State};
+
+/// What a Ruby is opened for.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// The agent's configuration, as far as the question decides it; the rest is filled in with what is found of the Ruby.
+    pub config: Config,
+    /// Called when the agent is claimed and has not begun to watch. The main thread stands still meanwhile, so it writes a few words and
+    /// waits for nothing.
+    pub claimed: fn(&Ruby) -> Result<()>,
+}
+
+impl Opening {
+    /// An opening for something that counts no births. The intervals and the epoch of births in the agent stay as an earlier command has
+    /// left them: nothing reads them before births are counted again, and who counts them writes both ([`Opening::claimed`]).
+    pub const fn plain(purpose: Purpose) -> Self {
+        Opening {
+            config: Config {
+                purpose: purpose as u64,
+                ..Config::NONE
+            },
+            claimed: |_| Ok(()),
+        }
+    }
+}
+
+/// A part of the control page's page that holds no field.
+const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
+
+/// A Ruby that is open: its agent is in place, and requests to it are possible until it is left. Dropping this value leaves it.
+#[derive(Debug)]
+pub struct Ruby {
+    status: Status,
+    command: String,
+    memory: Arc<GuestMemory>,
+    ruby: Arc<RubyGuest>,
+    maps: Arc<Maps>,
+    resident: Resident,
+    config: Config,
+    heartbeat: Heartbeat,
+    /// The main thread, if we trace it between stops too.
+    tracee: Option<Tracee>,
+    timing: Timing,
+    /// Number of garbage collections whose records were read; the agent's count is higher if there are new ones.
+    collected: u64,
+    /// A request was not answered in time: the next entry into the VM uses the most reliable way.
+    insisting: bool,
+    /// Whether it was asked to set its hook, and nobody has waited for that.
+    comes: bool,
+    /// How long the next request is waited for: less after one that was not answered.
+    patience: Duration,
+    /// When the last request was made.
+    asked_at: Instant,
+    open: bool,
+}
+
+impl Ruby {
+    /// Opens a process, and waits until its agent has begun what it is opened for.
+    ///
+    /// # Errors
+    /// It has no Ruby, or one that is not known; it cannot be opened; or it did not come to a safe point in time.
+    pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Self> {
+        Self::open_allowed(pid, image, opening, &[])
+    }
+
+    /// Like [`open`](Self::open), where the guest must be allowed to make these system calls besides those of every command.
+    fn open_allowed(
+        pid: i32,
+        image: &Image,
+        opening: Opening,
+        calls: &[seccomp::Call],
+    ) -> Result<Self> {
+        let (status, memory, maps) = reach(pid)?;
+        let found = RubyGuest::find(pid, &memory, &maps)?;
+        let residents = Residents::read(&memory, &maps, image)?;
+        // A killed `lancet calls` may have left hooks, which are lifted first.
+        hooks::lift_left(&status, &memory, found.gadgets, &residents)?;
+        let mut vm = Ruby::new(status, memory, found, maps, opening.config);
+        vm.enter_for_the_first_time(residents, image, opening.claimed, calls)?;
+        vm.await_answer("set its hook")?;
+        Ok(vm)
+    }
+
+    fn new(
+        status: Status,
+        memory: Arc<GuestMemory>,
+        found: RubyGuest,
+        maps: Maps,
+        wanted: Config,
+    ) -> Self {
+        let config = config(&found, wanted);
+        Ruby {
+            command: command_line(status.pid),
+            status,
+            memory,
+            ruby: Arc::new(found),
+            maps: Arc::new(maps),
+            resident: Resident::nowhere(),
+            config,
+            heartbeat: Heartbeat::still(),
+            tracee: None,
+            timing: Timing::default(),
+            collected: 0,
+            insisting: false,
+            comes: false,
+            patience: vm_entry::PATIENCE,
+            asked_at: Instant::now(),
+            open: false,
+        }
+    }
+
+    /// Opens the child of an open guest that was forked since: it has a copy of the agent and its books.
+    ///
+    /// # Errors
+    /// It is no such child, it still uses its parent's memory, or its agent has left.
+    pub fn adopt(&self, pid: i32) -> Result<Self> {
+        let status = Status::read(pid)?;
+        let memory = Arc::new(GuestMemory::open(pid)?);
+        let header: wire::Header = memory.record(self.resident.base)?;
+        let config: Config = memory.record(self.resident.header.config)?;
+        if header != self.resident.header || config.session != self.config.session {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it does not carry its parent's agent",
+            });
+        }
+        if self.shares_memory_with(&memory)? {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it still uses its parent's memory (vfork)",
+            });
+        }
+        if self
+            .resident
+            .control_page_u32(&memory, offset_of!(ControlPage, deserted))?
+            != 0
+        {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "its agent has left by itself",
+            });
+        }
+        self.resident.claim(&memory, &config)?;
+        self.resident
+            .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
+        let maps = Arc::new(Maps::of(pid)?);
+        Ok(Ruby {
+            command: command_line(pid),
+            heartbeat: Heartbeat::start(
+                memory.clone(),
+                self.resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
+            ),
+            status,
+            ruby: self.ruby.clone(),
+            maps,
+            resident: self.resident,
+            config,
+            memory,
+            tracee: None,
+            timing: Timing::default(),
+            collected: 0,
+            insisting: false,
+            comes: false,
+            patience: vm_entry::PATIENCE,
+            asked_at: Instant::now(),
+            open: true,
+        })
+    }
+
+    /// Whether `child` is between vfork and exec: what is written to our guest can be read there. A forked child has a
+    /// control page of its own.
+    fn shares_memory_with(&self, child: &GuestMemory) -> Result<bool> {
+        let nonce = inject::heartbeat::unique();
+        let place = self.resident.header.control_page + SCRATCH;
+        self.memory.write(place, &nonce.to_le_bytes())?;
+        Ok(child.word(place)? == nonce)
+    }
+
+    /// Maps the agent, or finds it, and makes it begin.
+    fn enter_for_the_first_time(
+        &mut self,
+        mut residents: Residents,
+        image: &Image,
+        claimed: fn(&Ruby) -> Result<()>,
+        calls: &[seccomp::Call],
+    ) -> Result<()> {
+        let pid = self.status.pid;
+        let memory = self.memory.clone();
+        // Any thread that has the VM's lock may do what is requested.
+        seccomp::check_other_threads(pid, calls)?;
+        self.enter_vm(|vm, remote| {
+            if vm.status.seccomp != 0 {
+                seccomp::check(pid, remote.tid(), calls)?;
+            }
+            let (resident, _) = residents.take(remote, &memory, image, true)?;
+            if !vm.open {
+                vm.take(resident, claimed)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Claims the agent and makes it begin.
+    fn take(&mut self, resident: Resident, claimed: fn(&Ruby) -> Result<()>) -> Result<()> {
+        self.resident = resident;
+        resident.claim(&self.memory, &self.config)?;
+        self.heartbeat = Heartbeat::start(
+            self.memory.clone(),
+            resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
+        );
+        self.open = true;
+        claimed(self)?;
+        self.request(Request::Watch, 0)
+    }
+
+    /// Opens a program that we started and that waits for us at the first line of its script: the hooks that brought it
+    /// there are taken out, and the agent begins at that line.
+    ///
+    /// # Errors
+    /// It has no Ruby, or its memory cannot be read or written; its main thread is given back.
+    pub fn at_script(
+        tracee: Tracee,
+        start: ScriptStart,
+        opening: Opening,
+    ) -> std::result::Result<Self, (Tracee, Error)> {
+        let memory = start.memory().clone();
+        let found = Status::read(tracee.pid()).and_then(|status| {
+            let maps = Maps::of(status.pid)?;
+            let found = RubyGuest::find(status.pid, &memory, &maps)?;
+            Ok((status, maps, found))
+        });
+        let (status, maps, found) = match found {
+            Ok(found) => found,
+            // Dropping `start` takes its hooks out.
+            Err(error) => return Err((tracee, error)),
+        };
+        let mut vm = Ruby::new(status, memory, found, maps, opening.config);
+        match start.hand_over(|resident| vm.take(resident, opening.claimed)) {
+            Ok(()) => {
+                vm.tracee = Some(tracee);
+                vm.comes = true;
+                Ok(vm)
+            }
+            Err(error) => {
+                vm.open = false;
+                Err((tracee, error))
+            }
+        }
+    }
+
+    /// Whether the program is about to make its first Ractor and waits for us: until it has been counted, or let go.
+    ///
+    /// # Errors
+    /// The control page cannot be read.
+    pub fn awaits_last_count(&self) -> Result<bool> {
+        let half = |offset| self.resident.control_page_u32(&self.memory, offset);
+        Ok(
+            half(offset_of!(ControlPage, deserted))? == Farewell::Ractor as u32
+                && half(offset_of!(ControlPage, state))? == State::Open as u32,
+        )
+    }
+
+    /// Lets a program that is about to make its first Ractor go on without a count.
+    ///
+    /// # Errors
+    /// The control page cannot be read.
+    pub fn let_go(&mut self) -> Result<()> {
+        self.open = false;
+        if self.awaits_last_count()? {
+            self.go_quiet();
+        }
+        Ok(())
+    }
+
+    /// Has the agent count the living objects, after a garbage collection if `collect` is set.
+    ///
+    /// # Errors
+    /// The guest did not come to a safe point in time.
+    pub fn census(&mut self, collect: bool) -> Result<()> {
+        self.ask(Request::Census, u64::from(collect), "count the living")
+    }
+
+    /// Has the agent set its hook on births again, which it has taken out while no thread wanted its account.
+    ///
+    /// # Errors
+    /// The guest did not come to a safe point in time.
+    pub fn rise(&mut self) -> Result<()> {
+        self.ask(Request::Rise, 0, "set its hook again")
+    }
+
+    /// Takes the hook out and unmaps the agent's books; the value stays. Returns for how long the guest was stopped in all.
+    ///
+    /// # Errors
+    /// The guest was not entered in time; its agent is quiet all the same.
+    pub fn leave(&mut self) -> Result<Timing> {
+        self.open = false;
+        if self.farewell()?.is_none()
+            && let Err(error) = self.ask(Request::Leave, 0, "leave")
+        {
+            self.go_quiet();
+            return Err(error);
+        }
+        Ok(self.timing)
+    }
+
+    /// Notes that the guest can no longer be asked: it has ended, or runs another program, or its agent has left.
+    pub fn give_up(&mut self) {
+        self.open = false;
+    }
+
+    /// Whether it can be asked.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Used if the VM's lock cannot be had: the hook finds the control page closed at its next birth and takes itself out.
+    /// The word that children check is cleared before the state, so that this process does not adopt itself.
+    fn go_quiet(&self) {
+        let follow = self.resident.header.config + offset_of!(Config, follow) as u64;
+        // If the guest is gone, there is nothing to leave.
+        let _ = self.memory.write(follow, &0u32.to_le_bytes());
+        let _ =
+            self.resident
+                .write_control_page(&self.memory, offset_of!(ControlPage, state), 0u32);
+    }
+
+    /// Returns why the agent has left by itself, if it has.
+    ///
+    /// # Errors
+    /// The control page cannot be read.
+    pub fn farewell(&self) -> Result<Option<&'static str>> {
+        let why = self
+            .resident
+            .control_page_u32(&self.memory, offset_of!(ControlPage, deserted))?;
+        let all = [Farewell::Alone, Farewell::Ractor, Farewell::Broken];
+        let found = all.into_iter().find(|farewell| *farewell as u32 == why);
+        Ok(found.map(because))
+    }
+
+    /// Whether the guest still runs; true also where that cannot be found out.
+    pub fn is_alive(&self) -> bool {
+        !self.status.is_gone()
+    }
+
+    /// The guest's process id, in the PID namespace of lancet.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// The guest's command line, as it was when it was opened.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// What is known of the Ruby in the guest.
+    pub fn ruby(&self) -> &RubyGuest {
+        &self.ruby
+    }
+
+    /// The memory of the guest, read and written through `/proc/PID/mem`.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// The configuration that its agent was given.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where its agent is.
+    pub fn resident(&self) -> &Resident {
+        &self.resident
+    }
+
+    /// Its main thread, if we trace it between stops too.
+    pub fn tracee(&mut self) -> &mut Option<Tracee> {
+        &mut self.tracee
+    }
+
+    /// Returns the times of the last request and of all stops so far.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+}
+
+impl Drop for Ruby {
+    fn drop(&mut self) {
+        if (self.open || panicking()) && self.is_alive() {
+            // No caller is left to receive an error. A panic here may come while another one unwinds, and would then end
+            // the command.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.leave()));
+        }
+    }
+}
+
+/// The agent's configuration for this Ruby.
+fn config(found: &RubyGuest, wanted: Config) -> Config {
+    let mut facts = [0; wire::control_page::FACTS];
+    for (word, fact) in facts.iter_mut().zip(found.facts.to_words()) {
+        *word = fact;
+    }
+    Config {
+        session: inject::heartbeat::unique(),
+        functions: found.functions,
+        facts,
+        heartbeat_ticks: inject::heartbeat::ticks(DESERTED_AFTER),
+        ractor_class: found.ractor_class,
+        vm: found.vm,
+        ..wanted
+    }
+}
+
+/// The reason that the agent gave for leaving, as a text for [`Error::Left`].
+pub fn because(why: Farewell) -> &'static str {
+    match why {
+        Farewell::Alone => DESERTED,
+        Farewell::Ractor => {
+            "the program makes a Ractor, beside which births cannot be watched (docs/versions.md says why)"
+        }
+        Farewell::Broken => "it found a fault of its own",
+    }
+}

@@ -1,0 +1,64 @@
+//! Makes an open guest copy itself; its heap is read from the copy while the guest goes on ([`wire::snapshot`]).
+
+use super::{Opening, Ruby};
+use crate::copied::{Asking, Copied};
+use inject::image::Image;
+use inject::seccomp::OF_SNAPSHOT;
+use process::error::{Error, Result};
+use std::mem::offset_of;
+use wire::{Request, Snapshot};
+
+impl Ruby {
+    /// Opens a process that can then be copied, whatever it is opened for besides.
+    ///
+    /// # Errors
+    /// The process cannot be opened; its seccomp filter does not allow a copy; its VM does not say which object refers to which;
+    /// or it runs several Ractors, which this VM's lock does not stop.
+    pub fn open_to_copy(pid: i32, image: &Image, opening: Opening) -> Result<Self> {
+        let vm = Self::open_allowed(pid, image, opening, &OF_SNAPSHOT)?;
+        let functions = &vm.ruby.functions;
+        if functions.rb_objspace_reachable_objects_from == 0
+            || functions.rb_objspace_reachable_objects_from_root == 0
+        {
+            return Err(Error::NotARuby {
+                pid,
+                reason: "its Ruby is linked in without the symbol rb_objspace_reachable_objects_from, by which it says what refers to what".into(),
+            });
+        }
+        if vm.ruby.has_several_ractors(&vm.memory) {
+            return Err(Error::NoCopy {
+                pid,
+                reason: "it runs several Ractors, and there is no moment at which we know that all of them stand at a safe point"
+                    .into(),
+            });
+        }
+        Ok(vm)
+    }
+
+    /// Makes the guest copy itself.
+    ///
+    /// # Errors
+    /// The kernel refused it, or the guest did not come to a safe point.
+    pub fn copy(&mut self) -> Result<Copied> {
+        let asking = Asking {
+            pid: self.status.pid,
+            at: self.resident.header.snapshot,
+            memory: self.memory.clone(),
+        };
+        asking.copy(|| {
+            self.request(Request::Snapshot, 0)?;
+            self.enter_for_snapshot()?;
+            self.await_answer("make a copy of the process")
+        })
+    }
+
+    /// Enters the VM, and tells the agent which part of the stack of the thread that makes the remote call belongs to the
+    /// program.
+    fn enter_for_snapshot(&mut self) -> Result<()> {
+        let at = self.resident.header.snapshot + offset_of!(Snapshot, stack) as u64;
+        self.enter_vm(|vm, remote| {
+            let stack = remote.registers().rsp;
+            vm.memory.write(at, &stack.to_le_bytes())
+        })
+    }
+}

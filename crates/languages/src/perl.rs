@@ -1,0 +1,19 @@
+//! Perl.
+
+mod frames;
+mod functions;
+mod snapshot;
+
+use crate::entry::Entry;
+use crate::snapshot::FindHeap;
+use vm::Language;
+
+/// What lancet reads of a Perl.
+pub const ENTRY: Entry = Entry {
+    language: Language::Perl,
+    frames: frames::find,
+    functions: functions::open,
+    // What a Perl has comes from malloc.
+    resident: None,
+    heap: FindHeap::ReadAlone(snapshot::find),
+};

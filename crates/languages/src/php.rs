@@ -1,0 +1,19 @@
+//! PHP.
+
+mod frames;
+mod functions;
+mod resident;
+mod snapshot;
+
+use crate::entry::Entry;
+use crate::snapshot::FindHeap;
+use vm::Language;
+
+/// What lancet reads of a PHP.
+pub const ENTRY: Entry = Entry {
+    language: Language::Php,
+    frames: frames::find,
+    functions: functions::open,
+    resident: Some(resident::look),
+    heap: FindHeap::ReadAlone(snapshot::find),
+};

@@ -1,0 +1,21 @@
+//! Python.
+
+mod frames;
+mod functions;
+mod greenlet;
+mod heap;
+mod resident;
+mod snapshot;
+
+use crate::entry::Entry;
+use crate::snapshot::FindHeap;
+use vm::Language;
+
+/// What lancet reads of a Python.
+pub const ENTRY: Entry = Entry {
+    language: Language::Python,
+    frames: frames::find,
+    functions: functions::open,
+    resident: Some(resident::look),
+    heap: FindHeap::Told(heap::find),
+};

@@ -1,0 +1,300 @@
+//! Reads script frames of Python.
+//!
+//! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay in
+//! one call, and a record of the VM's in its native frame shows where a run ends (`vm::python`, `frames`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use process::snapshot::{Copies, Thread, UnwindContext};
+use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
+use vm::{Language, Memory};
+
+use super::greenlet::{self, Resumed};
+use crate::frames::{
+    Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Through,
+    Turn, VmThread, facts_or_return, pages_of, text,
+};
+use process::pages::Pages;
+
+/// A symbol that every Python exports, and nothing else.
+const MARK: &str = Language::Python.description().mark;
+/// The function that runs frames (`Python/ceval.c`).
+const RUNNER: &str = "_PyEval_EvalFrameDefault";
+
+/// The functions in which a thread waits for the GIL, and for nothing else in Python: `take_gil` waits on a condition
+/// variable (`Python/ceval_gil.h`, since 3.12 `ceval_gil.c`; 3.9 to 3.15).
+const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
+/// The functions in which a thread waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since
+/// 3.13 the second (`Python/parking_lot.c`). Both are exported.
+const LOCK: &[&str] = &["PyThread_acquire_lock_timed", PARKING];
+const PARKING: &str = "_PySemaphore_Wait";
+
+const GREENLET: &str = "greenlet";
+/// Limit of the length of a chain of coroutines that wait for each other.
+const LONGEST_CHAIN: usize = 1 << 12;
+
+struct Vm {
+    facts: Facts,
+    runner: Vec<Range<u64>>,
+    /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
+    /// still.
+    names: RefCell<HashMap<u64, Option<String>>>,
+    /// The code at which parked greenlets go on, if the module is loaded.
+    resumed: Option<Resumed>,
+}
+
+/// Returns the reader if the process runs Python.
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+    let loaded = modules
+        .iter()
+        .find(|loaded| loaded.exported(memory, MARK).is_some())?;
+    let facts = facts_or_return!(
+        Facts::find(&Pages::new(memory), &|name| loaded.exported(memory, name)),
+        Error
+    );
+    let runner = loaded.exported(memory, RUNNER);
+    let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
+    Some(Ok(Box::new(Vm {
+        facts,
+        runner,
+        names: RefCell::default(),
+        resumed: greenlet::find(modules, memory),
+    })))
+}
+
+/// Returns the `PyThreadState` that runs on this native stack. Usually the thread's own data lead to it; otherwise it is
+/// searched for.
+fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
+    let area = thread.context.thread_area;
+    match python.thread_state(area) {
+        Ok(Some(state)) => Some(state),
+        _ => python.find_thread(area).ok()?,
+    }
+}
+
+impl Vm {
+    /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
+    fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
+        let mut names = self.names.borrow_mut();
+        if !names.contains_key(&thread) {
+            let pages = Pages::new(memory);
+            if let Ok(python) = Python::new(&pages, self.facts) {
+                // An error ends the reading; the names read until then are used.
+                let _ = python.each_thread_name(&mut |id, name| {
+                    let name = text(|out| python.write_text(name, LONGEST, out));
+                    names.insert(id, Some(name));
+                });
+            }
+        }
+        names.entry(thread).or_default().clone()
+    }
+}
+
+impl Scripts for Vm {
+    fn language(&self) -> String {
+        format!("Python {}", self.facts.version())
+    }
+
+    fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
+        self.names.borrow_mut().clear();
+        pages_of(memory, |pages| {
+            let python = Python::new(pages, self.facts).ok()?;
+            let state = state(&python, thread)?;
+            python.frames(state).for_each(drop);
+            // The memory that it reads before an error is wanted too.
+            let _ = python.each_held(state, &mut |_| ());
+            Some(())
+        })
+    }
+
+    fn frames(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        _copied: &Copies,
+    ) -> Option<Vec<Script>> {
+        let pages = Pages::new(memory);
+        let python = Python::new(&pages, self.facts).ok()?;
+        let frames = python.frames(state(&python, thread)?);
+        Some(
+            frames
+                .map_while(Result::ok)
+                .map(|frame| script(&python, frame))
+                .collect(),
+        )
+    }
+
+    fn thread(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        _copied: &Copies,
+        through: &Through,
+    ) -> Option<VmThread> {
+        let python = Python::new(&memory, self.facts).ok()?;
+        let id = state(&python, thread)?;
+        let function = through.function.as_deref().unwrap_or_default();
+        let waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
+        let caller = through.caller.as_deref().unwrap_or_default();
+        let acquires = LOCK.contains(&caller);
+        let may_want = acquires.then(|| match caller {
+            PARKING => python.parked_on(through.argument).ok(),
+            _ => Some(through.argument),
+        });
+        let mut holds = Vec::new();
+        // An error ends the reading; the locks read until then are used.
+        let _ = python.each_held(id, &mut |lock| holds.push(lock));
+        Some(VmThread {
+            id,
+            name: self.name(memory, thread.context.thread_area),
+            may_want: may_want.flatten(),
+            holds,
+            turn: if waits_for_gil {
+                Turn::Waits
+            } else {
+                Turn::Unknown
+            },
+            turn_of: match waits_for_gil {
+                true => python.gil_holder(through.argument).ok().flatten(),
+                false => None,
+            },
+            function: acquires.then(|| "acquire of a lock".to_owned()),
+            ..VmThread::default()
+        })
+    }
+
+    fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        let pages = Pages::new(memory);
+        let mut found = Vec::new();
+        let whole = Python::new(&pages, self.facts).and_then(|python| search(&python, &mut found));
+        (found, whole.is_ok())
+    }
+
+    fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
+        let python = Python::new(&memory, self.facts).ok()?;
+        let Some(greenlet) = as_greenlet(&python, one) else {
+            let chain = chain(&python, one.object);
+            chain
+                .iter()
+                .for_each(|one| python.generator_frame(one).for_each(drop));
+            return (!chain.is_empty()).then(Parked::default);
+        };
+        // A greenlet that runs, has not begun or has ended has no frame.
+        if greenlet.frame == 0 {
+            return None;
+        }
+        python.greenlet_frames(&greenlet).for_each(drop);
+        let (start, end) = greenlet.stack;
+        let copied = Copied {
+            from: start..start.saturating_add(greenlet.saved).min(end),
+            at: greenlet.copy,
+        };
+        let context = self.resumed.and_then(|resumed| {
+            let slot = start.wrapping_add(resumed.bp_at);
+            let slot = copied.find(slot).map_or(slot, |(lies, _)| lies);
+            Some(UnwindContext {
+                ip: resumed.ip,
+                sp: start,
+                bp: memory.u64(slot).ok()?,
+                thread_area: 0,
+            })
+        });
+        Some(Parked {
+            context,
+            stack: start..end,
+            copied: Some(copied),
+        })
+    }
+
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+        let pages = Pages::new(memory);
+        let Ok(python) = Python::new(&pages, self.facts) else {
+            return Vec::new();
+        };
+        let script = |frame| script(&python, frame);
+        if let Some(greenlet) = as_greenlet(&python, one) {
+            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
+            return frames.map(script).collect();
+        }
+        let chain = chain(&python, one.object);
+        let frames = chain
+            .iter()
+            .rev()
+            .flat_map(|one| python.generator_frame(one).map_while(Result::ok));
+        frames.map(script).collect()
+    }
+
+    fn runner(&self) -> &[Range<u64>] {
+        &self.runner
+    }
+}
+
+/// Finds greenlets, and generators and coroutines that no other one waits for.
+fn search<M: Memory>(python: &Python<'_, M>, found: &mut Vec<Coroutine>) -> Result<(), Error> {
+    if let Some(class) = python.greenlet_class()? {
+        python.each_greenlet(&mut |greenlet| {
+            found.push(Coroutine {
+                kind: GREENLET,
+                object: greenlet.address,
+                detail: class,
+            });
+            Ok(())
+        })?;
+    }
+    let (mut generators, mut awaited) = (Vec::new(), BTreeSet::new());
+    python.each_generator(&mut |generator| {
+        awaited.insert(generator.awaits);
+        generators.push(generator);
+        Ok(())
+    })?;
+    generators.retain(|generator| !awaited.contains(&generator.address));
+    found.extend(generators.iter().map(|generator| Coroutine {
+        kind: match generator.flavour {
+            Flavour::Generator => "generator",
+            Flavour::Coroutine => "coroutine",
+            Flavour::AsyncGenerator => "async generator",
+        },
+        object: generator.address,
+        detail: 0,
+    }));
+    Ok(())
+}
+
+fn as_greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Greenlet> {
+    match one.kind {
+        GREENLET => python.greenlet(one.detail, one.object).ok()?,
+        _ => None,
+    }
+}
+
+/// Returns the generator or coroutine at `object`, the one that it waits for, and so on; empty if it is not suspended.
+fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
+    let mut chain: Vec<Generator> = Vec::new();
+    let mut next = object;
+    while next != 0
+        && chain.len() < LONGEST_CHAIN
+        && let Ok(Some(one)) = python.generator(next)
+    {
+        next = one.awaits;
+        chain.push(one);
+    }
+    chain
+}
+
+fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
+    let code = frame.point.code;
+    Script {
+        launcher: false,
+        path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
+        line: python.line(frame.point).ok().flatten().unwrap_or(0),
+        name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
+        qualified: None,
+        placement: match frame {
+            Frame { entry: false, .. } => Placement::SameRun,
+            Frame { native: 0, .. } => Placement::EndsRun,
+            Frame { native, .. } => Placement::EndsRunAround(native),
+        },
+    }
+}

@@ -1,0 +1,20 @@
+//! Ruby.
+
+mod frames;
+mod functions;
+mod heap;
+mod resident;
+mod snapshot;
+
+use crate::entry::Entry;
+use crate::snapshot::FindHeap;
+use vm::Language;
+
+/// What lancet reads of a Ruby.
+pub const ENTRY: Entry = Entry {
+    language: Language::Ruby,
+    frames: frames::find,
+    functions: functions::open,
+    resident: Some(resident::look),
+    heap: FindHeap::Told(heap::find),
+};
