@@ -22,7 +22,7 @@ pub(crate) use crate::ptrace::PATIENCE;
 pub use crate::threads::thread_ids;
 #[cfg(test)]
 pub(crate) use late::is_late;
-pub use late::{let_go, poll_stragglers};
+pub use late::{leave_alone, let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 pub use waiting::handed_on;
 

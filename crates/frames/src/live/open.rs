@@ -373,7 +373,7 @@ impl Live {
                     // How much of it threads stood is not known: all of it at most.
                     let took = began.elapsed();
                     stood += took;
-                    std::thread::sleep(took * ALONE);
+                    process::stop::leave_alone(took * ALONE);
                 }
                 Ok(mut taken) => {
                     taken.stopped += stood;

@@ -5,6 +5,7 @@
 
 use super::state::{thread_is_dead, thread_is_gone, tracer_of};
 use crate::interrupted::repeat_call;
+use crate::job_control::UnderWay;
 use crate::proc_file::own_thread;
 use crate::ptrace::{self, Event};
 use nix::errno::Errno;
@@ -54,6 +55,20 @@ pub fn poll_stragglers() {
         }
     });
     STRAGGLERS.with_borrow_mut(|new| new.append(&mut all));
+}
+
+/// Makes no stop for this time. Stragglers are let go meanwhile, and until there is none lancet itself is not stopped (`job_control`): a process
+/// would stand for it.
+pub fn leave_alone(time: Duration) {
+    let until = Instant::now() + time;
+    let under_way = UnderWay::begin();
+    poll_stragglers();
+    while STRAGGLERS.with_borrow(|all| !all.is_empty()) && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        poll_stragglers();
+    }
+    drop(under_way);
+    std::thread::sleep(until.saturating_duration_since(Instant::now()));
 }
 
 /// Removes a thread of a process from the stragglers, if it is one: it is seized already. Its exec may have given it the id of its process
@@ -120,6 +135,9 @@ pub(super) fn wait_until_interrupted(
 
 /// How long a thread is waited for before the ends of others are heard, and it is interrupted again.
 const AT_ONCE: Duration = Duration::from_millis(2);
+
+/// Between two looks at stragglers while nothing is stopped.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// How often a straggler is interrupted again: each interrupt ends a call that sleeps in the kernel.
 const AGAIN: Duration = Duration::from_millis(5);
