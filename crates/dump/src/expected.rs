@@ -1,14 +1,20 @@
-//! What reading a heap will take, as far as it is known when the process has been copied.
+//! What reading a heap will take, as far as it is known when the process has been copied. None of it is a bound: objects may be smaller than
+//! most, and have any number of references.
 
+use heap::Budget;
 use std::time::Duration;
 
 /// Bytes of resident memory for each object, where the VM does not say how many it has room for: a program of small objects had one for each
 /// 59 (9.6 million lists, tuples, texts, numbers and instances with slots in 540 MiB), and most have fewer.
 const BYTES: u64 = 56;
-/// Bytes of lancet's memory for each object with two references, and the time for which it reads and answers: measured with heaps of 8 and
+/// Bytes of lancet's memory for each object with so many references, and the time for which it reads and answers: measured with heaps of 8 and
 /// 9.6 million objects, on two processors without and with other work (docs/heap.md, "The file").
 const MEMORY: u64 = 60;
+const REFERENCES: u64 = 2;
 const TIME: [Duration; 2] = [Duration::from_nanos(500), Duration::from_nanos(1000)];
+/// Bytes of the process's memory and of lancet's for each reference.
+const WORD: u64 = 8;
+const REFERENCE: u64 = 16;
 
 /// What reading a heap will take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,25 +23,33 @@ pub struct Expected {
     pub objects: u64,
     /// They were counted by the slots of the heap; otherwise they are estimated by its memory.
     pub counted: bool,
-    /// Of how many there is memory for the snapshot; others will be left out.
-    pub kept: u64,
-    /// Bytes of memory that lancet will take for them.
-    pub memory: u64,
-    /// How long that will take, at least and at most.
+    /// How many references there are if the process's memory is full of them.
+    pub references: u64,
+    /// Of how many objects and references there is memory for the snapshot; others will be left out.
+    pub kept: [u64; 2],
+    /// Bytes of memory that lancet will take, if each object has two references, and if there are as many as there may be.
+    pub memory: [u64; 2],
+    /// How long that will take, at least and at most, if each object has two references.
     pub time: [Duration; 2],
 }
 
 impl Expected {
-    /// For a process with so many slots for objects, or if that is not known so many bytes in memory. The snapshot may have so many objects.
-    pub fn of(slots: Option<u64>, resident: u64, kept: u64) -> Self {
+    /// For a process with so many slots for objects, or if that is not known so many bytes in memory. The snapshot may have what is within
+    /// `budget`.
+    pub fn of(slots: Option<u64>, resident: u64, budget: Budget) -> Self {
         let objects = slots.unwrap_or(resident / BYTES);
-        let told = objects.min(kept);
+        let references = resident / WORD;
+        let kept = objects.min(budget.objects);
+        let usual = kept.saturating_mul(MEMORY);
+        let more = references.min(budget.edges);
+        let more = more.saturating_sub(kept.saturating_mul(REFERENCES));
         Expected {
             objects,
             counted: slots.is_some(),
-            kept,
-            memory: told.saturating_mul(MEMORY),
-            time: TIME.map(|each| Duration::from_nanos(each.as_nanos() as u64 * told)),
+            references,
+            kept: [budget.objects, budget.edges],
+            memory: [usual, usual.saturating_add(more.saturating_mul(REFERENCE))],
+            time: TIME.map(|each| Duration::from_nanos(each.as_nanos() as u64 * kept)),
         }
     }
 }
@@ -46,14 +60,31 @@ mod tests {
 
     #[test]
     fn what_is_left_out_costs_nothing() {
-        let counted = Expected::of(Some(8_000_000), 1 << 30, u64::MAX);
+        let all = Budget::default();
+        let counted = Expected::of(Some(8_000_000), 128_000_000, all);
         assert!(counted.counted && counted.objects == 8_000_000);
-        assert_eq!(counted.memory, 480_000_000);
+        assert_eq!(counted.memory, [480_000_000; 2]);
         assert_eq!(counted.time.map(|time| time.as_secs()), [4, 8]);
-        let less = Expected::of(Some(8_000_000), 1 << 30, 2_000_000);
-        assert_eq!((less.objects, less.kept), (8_000_000, 2_000_000));
-        assert_eq!(less.memory, 120_000_000);
-        let estimated = Expected::of(None, 560_000_000, u64::MAX);
+        let some = Budget {
+            objects: 2_000_000,
+            edges: 10_000_000,
+            ..all
+        };
+        let less = Expected::of(Some(8_000_000), 1 << 30, some);
+        assert_eq!(
+            (less.objects, less.kept),
+            (8_000_000, [2_000_000, 10_000_000])
+        );
+        assert_eq!(less.memory, [120_000_000, 120_000_000 + 6_000_000 * 16]);
+        let estimated = Expected::of(None, 560_000_000, all);
         assert!(!estimated.counted && estimated.objects == 10_000_000);
+    }
+
+    /// A few large arrays: the objects say nothing of it.
+    #[test]
+    fn references_may_take_more_than_objects() {
+        let large = Expected::of(Some(100_000), 8_001_600_000, Budget::default());
+        assert_eq!(large.references, 1_000_200_000);
+        assert_eq!(large.memory, [6_000_000, 6_000_000 + 16_000_000_000]);
     }
 }

@@ -184,7 +184,7 @@ impl Opened {
         let born = Instant::now();
         let mut copy = Copy::open(pid, copied)?;
         copy.when_starved(self.options.starved);
-        let expected = Expected::of(self.guest.slots(&copy, all), all, budget.objects);
+        let expected = Expected::of(self.guest.slots(&copy, all), all, budget);
         (self.options.expected)(pid, expected);
         copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(self.about(resident), budget);

@@ -147,6 +147,10 @@ pub struct MemoryRow {
     pub swap: u64,
 }
 
+/// How many objects there may be, and edges and roots together: of these two each has a number of 32 bits in a search, and some numbers stand for
+/// none.
+pub(crate) const MOST: u64 = u32::MAX as u64 - 16;
+
 /// What a snapshot may hold at most. What comes beyond is counted in [`Losses`] and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -191,10 +195,11 @@ impl Budget {
 impl Default for Budget {
     /// What the 32-bit numbers of objects, edges and bytes of text bear.
     fn default() -> Self {
+        let roots = 1 << 27;
         Self {
-            objects: u64::from(u32::MAX) - 16,
-            edges: u64::from(u32::MAX) - 16,
-            roots: 1 << 27,
+            objects: MOST,
+            edges: MOST - roots,
+            roots,
             text: 2 << 30,
         }
     }

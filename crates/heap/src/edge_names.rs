@@ -46,11 +46,14 @@ impl EdgeNames {
         short.unwrap_or_else(|| Self::Plain(names.map(|(name, _)| name).collect()))
     }
 
-    fn short(names: impl Iterator<Item = (u32, u32)>, count: usize) -> Option<Self> {
+    /// The same, unless too many names are rare. For each edge it takes four bytes at most: the list of rare names does not grow while it is made,
+    /// and where it is full it has two.
+    pub fn short(names: impl Iterator<Item = (u32, u32)>, count: usize) -> Option<Self> {
         let is_index: [bool; EdgeName::NUMBERS] =
             std::array::from_fn(|number| EdgeName::is_index(number as u8));
         let mut codes = Vec::with_capacity(count);
-        let (mut common, mut rare): (Vec<u32>, Vec<(u32, u32)>) = Default::default();
+        let mut common: Vec<u32> = Vec::new();
+        let mut rare: Vec<(u32, u32)> = Vec::with_capacity(count / PART);
         let mut known: HashMap<u32, u16> = HashMap::default();
         let mut last = None;
         for (name, place) in names {
@@ -75,13 +78,12 @@ impl EdgeNames {
             });
             match code {
                 Some(code) => last = Some((name, code)),
+                None if rare.len() == count / PART => return None,
                 None => rare.push((codes.len() as u32, name)),
             }
             codes.push(code.unwrap_or(RARE));
-            if rare.len() > count / PART {
-                return None;
-            }
         }
+        rare.shrink_to_fit();
         Some(Self::Short {
             codes,
             common,
@@ -191,7 +193,10 @@ mod tests {
         let of = |number: u32| EdgeName::Value(Some(TextId(number)));
         let different = |count: u32| (0..count).map(of).collect::<Vec<_>>();
         let few = check(&[different(40_000)]);
-        assert!(matches!(few, EdgeNames::Short { rare, .. } if rare.len() == 40_000 - 0x7fff));
+        let EdgeNames::Short { rare, .. } = few else {
+            panic!("they are short");
+        };
+        assert_eq!((rare.len(), rare.capacity()), (40_000 - 0x7fff, rare.len()));
         let many = check(&[different(400_000)]);
         assert!(matches!(many, EdgeNames::Plain(_)));
         assert_eq!(check(&[]).len(), 0);

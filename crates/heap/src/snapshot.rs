@@ -2,7 +2,7 @@
 //!
 //! Objects have numbers from 0 on, in the order of their addresses; edges lie object by object (compressed sparse rows).
 
-use crate::about::{About, Losses, Memory};
+use crate::about::{About, Losses, MOST, Memory};
 use crate::build::Columns;
 use crate::edge_names::EdgeNames;
 use crate::names::{EdgeName, Flags, KindId, Role, RootName};
@@ -122,6 +122,10 @@ impl Snapshot {
             for object in 0..self.len() as u32 {
                 let at = object as usize;
                 if !reached[at] && led_to[at] == round && wanted(self.address(object)) {
+                    if (self.targets.len() + self.roots.len()) as u64 >= MOST {
+                        self.losses.roots += 1;
+                        continue;
+                    }
                     self.roots.push(Root {
                         target: object,
                         name,

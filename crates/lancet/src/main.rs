@@ -45,12 +45,14 @@ extern "C" fn note_pipes() {
 fn main() -> ExitCode {
     failure::note_panics();
     ui::interrupt::outlive_file_size_limit();
-    reserve::map_what_is_large();
     let done = failure::catch(|| {
         let command = match cli::Cli::try_parse() {
             Ok(cli) => cli.command,
             Err(error) => return wrong_usage(&error),
         };
+        if matches!(command, commands::Command::Heap(_)) {
+            reserve::map_what_is_large();
+        }
         process::descriptors::raise_limit();
         process::descriptors::keep_reserve();
         if command.stops_guests() {

@@ -12,7 +12,7 @@ use vm::{Fault, Memory};
 
 use crate::asleep::Asleep;
 use crate::interrupted::InCall;
-use crate::stop::thread_ids;
+use crate::stop::{thread_ids, thread_state};
 use crate::wait::others::{self, Others, Role};
 use crate::wait::{Wait, Waits, slept_for};
 
@@ -49,7 +49,7 @@ fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
     let alone = thread_ids(pid).is_ok_and(|threads| threads.len() == 1);
     let at_least = if alone { Duration::ZERO } else { SLEPT };
     // Many threads may wait for the same process, or each for one of its own.
-    let mut known: HashMap<(i32, Duration), Option<String>> = HashMap::new();
+    let mut known: HashMap<(i32, Duration, Call), Option<String>> = HashMap::new();
     for wait in waits.iter_mut() {
         if wait.timed {
             continue;
@@ -66,11 +66,13 @@ fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
             let Some(asked) = child.or_else(at_end) else {
                 continue;
             };
-            if !known.contains_key(&asked) && since.elapsed() > LONGEST {
+            // Whether it waits in turn is asked of this call, in which another thread may not be.
+            let key = (asked.0, asked.1, of.call);
+            if !known.contains_key(&key) && since.elapsed() > LONGEST {
                 continue;
             }
             let in_turn_for = known
-                .entry(asked)
+                .entry(key)
                 .or_insert_with(|| awaits(asked, of, DEEPEST, slept));
             others.in_turn_for.clone_from(in_turn_for);
             others.in_turn = others.in_turn_for.is_some();
@@ -110,24 +112,35 @@ const WRITES: [i64; 5] = [
     libc::SYS_sendmmsg,
 ];
 
+/// Number and arguments of a system call.
+type Call = (i64, [u64; 6]);
+
 /// The process that waits first.
 #[derive(Clone, Copy)]
 struct Waiting {
     pid: i32,
     /// Whether the thread that waits is its only one.
     alone: bool,
-    /// Number and arguments of the call in which it waits.
-    call: (i64, [u64; 6]),
+    /// The call in which it waits.
+    call: Call,
 }
 
 impl Waiting {
-    /// Whether one of its threads is in that call now.
+    /// Whether one of its threads sleeps in that call now.
     fn is_in_call(self) -> bool {
         let threads = thread_ids(self.pid).unwrap_or_default();
-        let calls = threads.iter().map(|tid| InCall::read(self.pid, *tid));
-        let mut calls = calls.filter_map(|call| call.ok().flatten());
-        calls.any(|call| (call.number, call.arguments) == self.call)
+        threads.iter().any(|tid| {
+            let call = InCall::read(self.pid, *tid).ok().flatten();
+            let is_in = call.is_some_and(|call| (call.number, call.arguments) == self.call);
+            is_in && sleeps(self.pid, *tid)
+        })
     }
+}
+
+/// Whether a thread sleeps now. One that was woken and has not got a processor yet does not, although it is in the same call and has run no more
+/// than before.
+fn sleeps(pid: i32, tid: i32) -> bool {
+    matches!(thread_state(pid, tid), Some('S' | 'D'))
 }
 
 /// Returns what the only thread of a process waits for, and has for so long at least, if nobody but process `of` can bring it about: `write:
@@ -148,7 +161,8 @@ fn awaits((pid, least): (i32, Duration), of: Waiting, depth: u32, slept: Slept) 
     let mut ends = wait.others.iter().filter_map(only_end);
     if is_one(&wait) && ends.any(|end| end == of.pid) {
         let may_tell = of.alone || WRITES.contains(&wait.number);
-        let at_once = || seen.is_none_or(|asleep| of.is_in_call() && asleep.sleeps_on());
+        let at_once =
+            || seen.is_none_or(|asleep| of.is_in_call() && sleeps(pid, tid) && asleep.sleeps_on());
         (may_tell && at_once()).then_some(())?;
         return Some(format!("{}: {}", wait.call?, wait.on[0]));
     }
@@ -174,11 +188,15 @@ mod tests {
         let said = BufReader::new(child.stdout.take().expect("piped")).lines();
         assert!(said.map_while(Result::ok).any(|line| line == "ready"));
         let pid = child.id() as i32;
-        let told = |slept: Option<Duration>, change: &dyn Fn(&mut Wait)| {
+        let waits = |change: &dyn Fn(&mut Wait)| {
             let asleep = Asleep::in_kernel(pid, pid)?;
             let mut wait = Waits::of(pid, &Nothing).wait(pid, asleep.call(), None);
             others::find(pid, &mut [&mut wait]);
             change(&mut wait);
+            Some(wait)
+        };
+        let told = |slept: Option<Duration>, change: &dyn Fn(&mut Wait)| {
+            let mut wait = waits(change)?;
             note_by(pid, &mut [&mut wait], &|_, _| slept);
             wait.others.first()?.in_turn_for.clone()
         };
@@ -197,6 +215,24 @@ mod tests {
         // The first one has gone on meanwhile: it is in another call.
         let gone_on = |wait: &mut Wait| wait.arguments[2] += 1;
         assert_eq!(told(None, &gone_on), None);
+        // What was found for one call is not said of another.
+        let both = [&as_it_is as &dyn Fn(&mut Wait), &gone_on].map(waits);
+        let [mut first, mut other] = both.map(|wait| wait.expect("it sleeps"));
+        note_by(pid, &mut [&mut first, &mut other], &|_, _| None);
+        assert!(first.others[0].in_turn && !other.others[0].in_turn);
+        // It is in the call and does not sleep there.
+        let of = Waiting {
+            pid,
+            alone: true,
+            call: (first.number, first.arguments),
+        };
+        assert!(of.is_in_call());
+        // SAFETY: it takes numbers, and the child is ours.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+        while thread_state(pid, pid) != Some('T') {
+            assert!(Instant::now() < until, "it never stops");
+        }
+        assert!(!of.is_in_call());
         child.kill().expect("ours");
         child.wait().expect("ours");
     }

@@ -8,6 +8,20 @@ fn small(builder: &mut Builder, address: u64) -> Object {
     Object::new(address, kind)
 }
 
+/// Both are numbered in one search.
+#[test]
+fn edges_and_roots_have_numbers_of_32_bits_together() {
+    let all = Budget {
+        objects: u64::MAX,
+        edges: u64::MAX,
+        roots: u64::MAX,
+        text: u64::MAX,
+    };
+    let budget = Builder::within(About::default(), all).budget();
+    assert_eq!(budget, Budget::default());
+    assert!(budget.edges + budget.roots <= u64::from(u32::MAX) - 16);
+}
+
 #[test]
 fn order_of_addresses_and_edges_of_each() {
     let mut builder = Builder::new(About::default());

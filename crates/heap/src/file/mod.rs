@@ -59,8 +59,8 @@ pub(crate) mod cost {
     pub const OBJECT: u64 = 2 + 2 + 1 + 2;
     /// An object in a column of numbers, which a snapshot has only if one of its objects has a number there.
     pub const COLUMN: u64 = 4;
-    /// A reference: its target, and its name as it is read and as it stays.
-    pub const EDGE: u64 = 4 + 4 + 2;
+    /// A reference: its target, and its name as it is read and as it stays, with its part of the list of rare names.
+    pub const EDGE: u64 = 4 + 4 + 2 + 2;
     pub const ROOT: u64 = 24;
     /// A number that needs more than 32 bits, in a tree.
     pub const WIDE: u64 = 48;

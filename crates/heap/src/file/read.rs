@@ -8,7 +8,7 @@ use std::path::Path;
 use super::block::{Block, Input};
 use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
-use crate::about::{About, Allocated, Collector, Losses, Memory, MemoryRow};
+use crate::about::{About, Allocated, Collector, Losses, MOST, Memory, MemoryRow};
 use crate::column::Column;
 use crate::edge_names::{EdgeNames, placed};
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
@@ -177,16 +177,17 @@ impl Reading {
             dangling_roots: take.number()?,
             repeated_objects: take.number()?,
         };
-        let most = (u32::MAX - 16) as usize;
-        let counts = Counts {
+        let most = MOST as usize;
+        let mut counts = Counts {
             texts: take.below(crate::names::MOST_TEXTS as usize)? as usize,
             text_bytes: take.below(most)? as usize,
             kinds: take.below(usize::from(u16::MAX) + 1)? as usize,
             sites: take.below(most)? as usize,
             objects: take.below(most)? as usize,
             edges: take.below(most)? as usize,
-            roots: take.below(most)? as usize,
+            roots: 0,
         };
+        counts.roots = take.below(most - counts.edges)? as usize;
         Ok(Self {
             snapshot: Snapshot {
                 about,
@@ -204,9 +205,11 @@ impl Reading {
 
     /// The snapshot, of which all has come.
     fn finish(mut self) -> Snapshot {
-        let names = placed(&self.snapshot.ends);
-        let names = names.map(|(edge, place)| (self.names[edge as usize], place));
-        self.snapshot.names = EdgeNames::of(names, self.names.len());
+        let placed = placed(&self.snapshot.ends);
+        let placed = placed.map(|(edge, place)| (self.names[edge as usize], place));
+        let short = EdgeNames::short(placed, self.names.len());
+        // Not a second time: there is memory for them once.
+        self.snapshot.names = short.unwrap_or(EdgeNames::Plain(self.names));
         self.snapshot
     }
 

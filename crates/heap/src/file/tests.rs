@@ -2,6 +2,7 @@
 
 use super::block::{self, Output};
 use super::{Error, Section};
+use crate::edge_names::EdgeNames;
 use crate::{About, Builder, EdgeName, Object, Role, Snapshot};
 use varint::put;
 
@@ -30,6 +31,62 @@ fn wrong(blocks: &[(Section, &[u8])]) -> &'static str {
         Err(Error::Damaged { what, .. }) => what,
         other => panic!("{other:?}"),
     }
+}
+
+/// What is found of a file whose header says so many edges and roots.
+fn of_counts(edges: u64, roots: u64) -> Result<Snapshot, Error> {
+    let mut out = Output::new();
+    out.item(Section::Header, |raw| {
+        small().header(raw);
+        // One of each byte: an edge, and no root.
+        assert!(raw.ends_with(&[1, 0]));
+        raw.truncate(raw.len() - 2);
+        put(raw, edges);
+        put(raw, roots);
+    });
+    let made = out.finish();
+    let mut file = Vec::new();
+    block::begin(&mut file).expect("memory");
+    file.extend_from_slice(&made.bytes);
+    Snapshot::read(&mut &*file, 1 << 20)
+}
+
+/// Edges and roots are numbered in one search, by 32 bits.
+#[test]
+fn edges_and_roots_are_no_more_than_their_numbers_together() {
+    let many = of_counts(1 << 31, 1 << 31);
+    assert!(matches!(many, Err(Error::Damaged { .. })), "{many:?}");
+    let fewer = of_counts(1 << 31, 1 << 30);
+    assert!(matches!(fewer, Err(Error::TooLarge { .. })), "{fewer:?}");
+}
+
+/// What a reader takes is what it has held against its budget.
+#[test]
+fn names_of_edges_take_no_more_than_was_asked_for() {
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"dict", Role::Map);
+    builder.object(Object::new(0x10, kind));
+    let count = 150_000;
+    for number in 0..count {
+        let text = builder.text(number.to_string().as_bytes());
+        builder.edge(0x10, EdgeName::Value(Some(text)));
+    }
+    let snapshot = builder.finish();
+    let mut file = Vec::new();
+    snapshot.write(&mut file).expect("memory");
+    let Err(Error::TooLarge { needs, .. }) = Snapshot::read(&mut &*file, 1) else {
+        panic!("it may have one byte");
+    };
+    assert!(needs >= 12 * count, "{needs}");
+    let read = Snapshot::read(&mut &*file, 1 << 30).expect("as it was written");
+    let EdgeNames::Plain(names) = &read.names else {
+        panic!("most are rare");
+    };
+    assert_eq!(
+        (names.len(), names.capacity()),
+        (count as usize, names.len())
+    );
+    assert!(read.edges(0).eq(snapshot.edges(0)));
 }
 
 #[test]

@@ -139,39 +139,43 @@ fn malloc_in_use(ledger: &Ledger) -> u64 {
     used.map(|row| row.bytes.rss).sum()
 }
 
-/// From so many objects on it is said before what they take.
+/// From so many objects on, or where there may be so many references, it is said before what they take.
 const MANY: u64 = 1_000_000;
+const MANY_REFERENCES: u64 = 1 << 27;
 
 /// Says what a large heap will take, before the copy of its process is read.
 pub fn say_expected(pid: i32, expected: Expected) {
+    if expected.objects >= MANY || expected.references >= MANY_REFERENCES {
+        tell!("process {pid} has {}", expected_line(expected));
+    }
+}
+
+fn expected_line(expected: Expected) -> String {
     let Expected {
         objects,
         counted,
+        references,
         kept,
-        memory,
-        time: [least, most],
+        memory: [usual, most],
+        time,
     } = expected;
-    if objects < MANY {
-        return;
-    }
-    let how = match counted {
-        true => "slots for objects in its heap",
-        false => "objects or fewer, by the memory it has",
+    let objects_of = match counted {
+        true => format!("{} slots for objects in its heap", grouped(objects)),
+        false => format!("about {} objects by the memory it has", grouped(objects)),
     };
-    let left_out = match kept < objects {
+    let left_out = match kept[0] < objects || kept[1] < references {
         true => format!(
-            "; there is memory for {} objects, and others will be left out: run lancet where more memory is free",
-            grouped(kept)
+            "; there is memory for {} objects and {} references, and others may be left out: run lancet where more memory is free",
+            grouped(kept[0]),
+            grouped(kept[1])
         ),
         false => String::new(),
     };
-    tell!(
-        "process {pid} has {} {how}: lancet will take up to {} MiB of memory and some {:.0} to {:.0} s to read them and to find who keeps them{left_out}",
-        grouped(objects),
-        memory.div_ceil(1 << 20),
-        least.as_secs_f64().max(1.0),
-        most.as_secs_f64().max(1.0),
-    );
+    let [usual, most] = [usual, most].map(|bytes| bytes.div_ceil(1 << 20));
+    let [least_time, most_time] = time.map(|time| time.as_secs_f64().max(1.0));
+    format!(
+        "{objects_of}: if each has two references, lancet will take about {usual} MiB of memory and some {least_time:.0} to {most_time:.0} s to read them and to find who keeps them; if its memory is full of references, about {most} MiB{left_out}"
+    )
 }
 
 /// Says on a terminal, once, why it takes so long.
@@ -206,4 +210,27 @@ pub fn save(snapshot: &Snapshot, to: WholeFile, path: &Path) -> anyhow::Result<(
     drop(out);
     let done = written.and_then(|()| to.finish());
     done.with_context(|| format!("cannot write to {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_heap_takes_is_an_estimate_and_what_is_left_out_a_possibility() {
+        let budget = heap::Budget {
+            edges: 1 << 29,
+            ..heap::Budget::default()
+        };
+        let line = |slots, resident| expected_line(Expected::of(slots, resident, budget));
+        assert_eq!(
+            line(Some(8_000_000), 1 << 29),
+            "8,000,000 slots for objects in its heap: if each has two references, lancet will take about 458 MiB of memory and some 4 to 8 s to \
+             read them and to find who keeps them; if its memory is full of references, about 1238 MiB"
+        );
+        let large = line(None, 8 << 30);
+        assert!(large.starts_with("about 153,391,689 objects by the memory it has: "));
+        let end = "; there is memory for 4,294,967,279 objects and 536,870,912 references, and others may be left out: run lancet where more memory is free";
+        assert!(large.ends_with(end), "{large}");
+    }
 }
