@@ -14,6 +14,7 @@
 //! | `ties` | all of that put together: which thread waits for which? |
 //! | `circles` | who waits in a circle, and who holds others up? |
 //! | `question` | which name does a thread ask a name server for? |
+//! | `recorder` | which memory does a reader ask for? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
@@ -27,6 +28,7 @@ mod merge;
 pub mod open;
 mod owners;
 mod question;
+mod recorder;
 pub mod repeats;
 pub mod scripts;
 pub mod stack;

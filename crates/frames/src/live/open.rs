@@ -1,6 +1,5 @@
 //! Reads the stacks of a running process, once or repeatedly.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -17,12 +16,12 @@ use process::programs;
 use process::room::Room;
 use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
 use process::wait::{others, retried};
-use vm::{Fault, Memory};
 
 use super::again::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
 use super::owners::Owners;
+use super::recorder::Recorder;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::standstill;
@@ -434,16 +433,13 @@ impl Live {
             activity: process::snapshot::Activity::Unknown,
         };
         let nothing = Copies::default();
-        let recorder = Recorder {
-            memory: &self.memory,
-            ranges: RefCell::default(),
-        };
+        let recorder = Recorder::of(&self.memory);
         let wanted: Vec<Range<u64>> = self
             .vms
             .iter()
             .flat_map(|vm| vm.wanted(&recorder, &main, &nothing))
             .collect();
-        let mut ranges = recorder.ranges.into_inner();
+        let mut ranges = recorder.ranges();
         ranges.extend(wanted);
         ranges
     }
@@ -496,20 +492,5 @@ impl Live {
         self.modules = modules;
         self.unwinder = Unwinder::default();
         changed
-    }
-}
-
-/// Memory that remembers which ranges were read.
-struct Recorder<'a> {
-    memory: &'a GuestMemory,
-    ranges: RefCell<Vec<Range<u64>>>,
-}
-
-impl Memory for Recorder<'_> {
-    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Fault> {
-        self.memory.read(at, into)?;
-        let end = at.saturating_add(into.len() as u64);
-        self.ranges.borrow_mut().push(at..end);
-        Ok(())
     }
 }
