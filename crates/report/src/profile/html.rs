@@ -1,4 +1,4 @@
-//! One HTML page with everything in it ([`crate::page`]): a flame graph that can be searched, turned over and gone into, and the functions with
+//! One HTML page with everything in it (`page`): a flame graph that can be searched, turned over and gone into, and the functions with
 //! who calls them and what they call.
 
 use std::cmp::Reverse;
