@@ -1,6 +1,6 @@
 //! A profile in a file, to be shown again in another form or held against a later one.
 //!
-//! Numbers and texts are those of crate `varint`. In this order: [`MAGIC`], [`VERSION`], what is known of the run ([`About`]), the counts of
+//! Numbers and texts are those of crate `varint`. In this order: `MAGIC`, `VERSION`, what is known of the run ([`About`]), the counts of
 //! [`Profile`], the frames by number (name, file, line, and a byte: 1 native, 2 of a library), and the stacks in their order: how many frames one
 //! has in common with the one before it, how many more there are, the numbers of these, how often it was seen. A CRC-32 of all of that, four
 //! bytes in little-endian order, is the end.
