@@ -137,7 +137,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 /// Stopped by somebody else, who wants to know where it is. It stands on afterwards, until it is let go.
 #[test]
 fn a_guest_that_stands_already() {
-    let script = "Thread.new { sleep }; puts 'ready'; STDOUT.flush; puts STDIN.read";
+    let script = "one = Thread.new { sleep }; Thread.pass until one.stop?; puts 'ready'; STDOUT.flush; puts STDIN.read";
     let guest = Guest::asleep(Command::new("ruby").args(["-e", script]));
     let id: u32 = guest.pid.to_string().parse().expect("a number");
     let send = |signal| {

@@ -206,7 +206,7 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, folded]
+                             table, memprof, json, folded, pprof]
           --json             The same as --format json
           --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
                              born, bytes]
