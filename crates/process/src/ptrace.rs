@@ -461,11 +461,6 @@ fn decode(status: i32) -> Event {
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
         Errno::ESRCH => crate::guest::missing_thread(pid),
-        // No request of ptrace(2) fails with that: it is of [`seize()`].
-        Errno::EAGAIN => crate::Error::system(
-            format!("the timer that bounds {what} of process {pid} (RLIMIT_SIGPENDING)"),
-            io::Error::from_raw_os_error(errno as i32),
-        ),
         errno => crate::Error::system(
             format!("{what} of process {pid}"),
             io::Error::from_raw_os_error(errno as i32),

@@ -101,19 +101,15 @@ fn a_guest_whose_threads_exec_without_end() {
     }
 }
 
-/// All processes of a user share the limit of timers, so that a guest can use it up. Without one a stop may wait for the guest for ever.
+/// All processes of a user share the limit of timers, and an emulator may give none.
 #[test]
-fn without_a_timer_a_stop_is_refused_and_says_why() {
+fn without_a_timer_a_process_is_looked_at() {
     let guest = Guest::start("no timer", Command::new("ruby").args(["-e", "loop {}"]));
     let mut limited = Command::new("prlimit");
     limited.arg("--sigpending=0").arg(lancet().get_program());
-    let refused = run(limited.args(["stack", "-p", &guest.pid.to_string()]), LIMIT);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("RLIMIT_SIGPENDING"), "{refused:?}");
-    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
-    let pid = guest.pid.to_string();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    assert!(status.contains("TracerPid:\t0\n"), "{status}");
+    let looked = run(limited.args(["stack", "-p", &guest.pid.to_string()]), LIMIT);
+    assert_eq!(looked.status.code(), Some(0), "{looked:?}");
+    assert!(looked.stdout.contains("<main>"), "{looked:?}");
 }
 
 /// Whether all threads of a process are stopped by a signal.

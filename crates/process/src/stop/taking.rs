@@ -71,7 +71,7 @@ impl Stop {
             }
             match ptrace::seize_within(tid, OPTIONS, &mut self.execs) {
                 Ok(()) => return Ok(false),
-                Err(errno @ (Errno::EBUSY | Errno::ETIMEDOUT | Errno::EAGAIN)) => {
+                Err(errno @ (Errno::EBUSY | Errno::ETIMEDOUT)) => {
                     return Err(self.not_seized(tid, errno));
                 }
                 Err(_) => std::thread::sleep(BETWEEN),
