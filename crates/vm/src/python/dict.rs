@@ -49,6 +49,14 @@ pub struct Entries<'a, M> {
     pub(super) texts: bool,
 }
 
+impl<M> Entries<'_, M> {
+    /// Looks at so many entries at most, the empty ones included: there are as many of these as the process says.
+    pub(super) fn at_most(mut self, entries: u64) -> Self {
+        self.left = self.left.min(entries);
+        self
+    }
+}
+
 impl<M: Memory> Iterator for Entries<'_, M> {
     type Item = Result<(u64, u64), Fault>;
 
@@ -129,7 +137,8 @@ impl<M: Memory> Python<'_, M> {
             key,
             size,
             value: values,
-            left: count,
+            // Objects share the names of their attributes.
+            left: if split { count.min(MOST_NAMES) } else { count },
             texts: kind != GENERAL,
         })
     }

@@ -26,6 +26,8 @@ const METHOD_FUNCTION: u64 = 16;
 /// `tp_bases`, `tp_cache` in `PyTypeObject`.
 const BASES: u64 = 336;
 const CACHE: u64 = 352;
+/// For each element that is looked at so many places, because most of a table may be empty.
+const SPARSEST: u64 = 8;
 /// Cells of one function that are looked at.
 const MOST_CELLS: u64 = 1 << 16;
 /// From `co_consts` to `co_names`.
@@ -80,7 +82,8 @@ impl<M: Memory> Python<'_, M> {
                 self.items(begin, word(OB_SIZE)?.min(most), each)?;
             }
             Sort::Dict => {
-                for entry in self.entries(object)?.take(limit(most)) {
+                let entries = self.entries(object)?.at_most(most.saturating_mul(SPARSEST));
+                for entry in entries.take(limit(most)) {
                     let (key, value) = entry?;
                     each(value, Reference::Value(key));
                     each(key, Reference::Key);
@@ -88,7 +91,7 @@ impl<M: Memory> Python<'_, M> {
             }
             Sort::Set => {
                 let (table, slots) = (word(SET_TABLE)?, word(SET_MASK)?.saturating_add(1));
-                for slot in 0..slots.min(most.saturating_mul(8)) {
+                for slot in 0..slots.min(most.saturating_mul(SPARSEST)) {
                     match self.memory.u64(table.wrapping_add(slot * SET_ENTRY))? {
                         0 => {}
                         key => each(key, Reference::Key),
