@@ -104,7 +104,8 @@ fn a_guest_whose_threads_exec_without_end() {
 /// All processes of a user share the limit of timers, and an emulator may give none.
 #[test]
 fn without_a_timer_a_process_is_looked_at() {
-    let guest = Guest::start("no timer", Command::new("ruby").args(["-e", "loop {}"]));
+    let script = "puts 'ready'; STDOUT.flush; loop {}";
+    let guest = Guest::ready(Command::new("ruby").args(["-e", script]));
     let mut limited = Command::new("prlimit");
     limited.arg("--sigpending=0").arg(lancet().get_program());
     let looked = run(limited.args(["stack", "-p", &guest.pid.to_string()]), LIMIT);
