@@ -67,6 +67,14 @@ impl Stream {
         }
     }
 
+    /// Returns where an answer goes that has no file: the standard output of a program that is started is its own.
+    pub fn beside(program: &[OsString]) -> Self {
+        match program.is_empty() {
+            true => Self::Stdout,
+            false => Self::Stderr,
+        }
+    }
+
     /// A file of its own for what is written there. The standard library's streams take it for success when the stream is closed, and
     /// hold a lock while a write waits.
     ///

@@ -61,6 +61,8 @@ struct Page {
     samples: u64,
     functions: Vec<Named>,
     rows: Vec<Figures>,
+    /// The number of the function that stands for calls without room, if there are such.
+    left_out: Option<usize>,
     /// Functions that are in no row, and the samples in which these were innermost.
     left: (usize, u64),
     /// The number of a node is its place here, from 1; its caller stands before it, and of those that it calls the ones with more samples
@@ -91,6 +93,7 @@ fn page(profile: &Profile, head: &Head) -> Page {
         .iter()
         .map(|missed| printable(&missed.text).into_owned())
         .collect();
+    let number = missing.is_some().then(|| functions.number(&left_out));
     notes.extend(missing);
     let functions = functions.named(&kinds);
     Page {
@@ -104,6 +107,7 @@ fn page(profile: &Profile, head: &Head) -> Page {
         notes,
         samples: profile.samples,
         rows: shown,
+        left_out: number,
         left,
         nodes,
         functions,

@@ -224,12 +224,9 @@ impl MemArgs {
         }
     }
 
-    /// Returns the stream for the report: a program's standard output is its own.
+    /// Returns the stream for the report.
     pub fn stream(&self) -> Stream {
-        match self.program.is_empty() {
-            true => Stream::Stdout,
-            false => Stream::Stderr,
-        }
+        Stream::beside(&self.program)
     }
 
     /// Returns what is wrong with the flags together, if anything is.

@@ -86,12 +86,9 @@ impl ProfileArgs {
         self.look_for.or(self.program.is_empty().then_some(LENGTH))
     }
 
-    /// Returns the stream for the profile: a program's standard output is its own.
+    /// Returns the stream for the profile.
     pub fn stream(&self) -> Stream {
-        match self.program.is_empty() {
-            true => Stream::Stdout,
-            false => Stream::Stderr,
-        }
+        Stream::beside(&self.program)
     }
 
     /// Returns how the profile is written.

@@ -28,13 +28,7 @@ use crate::ui::terminal::Stream;
 
 /// Shows the stacks of running processes.
 pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
-    // A program's standard output is its own.
-    let stream = if args.program.is_empty() {
-        Stream::Stdout
-    } else {
-        Stream::Stderr
-    };
-    let mut sink = Sink::open(args.output.as_deref(), stream)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::beside(&args.program))?;
     if args.looks_again() {
         return again(args, &mut sink);
     }

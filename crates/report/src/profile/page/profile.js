@@ -17,9 +17,8 @@ const place = (node) => {
   const file = data.functions[node.function][1];
   return file && node.line ? file + ':' + node.line : file;
 };
-// A node stands for calls that the page has no room for.
-const isLeftOut = (node) => node.function >= 0 && data.functions[node.function][0] === '(calls that have no room in this page)' && !data.functions[node.function][2];
-const leavesOut = nodes.some(isLeftOut);
+// Whether the page has no room for some calls.
+const leavesOut = data.left_out !== null;
 const said = (node) => place(node) ? name(node) + ' (' + place(node) + ')' : name(node);
 
 // The same samples by their innermost function, and below it who called it. A recursion is one below the other, as it was.
