@@ -6,6 +6,7 @@
 
 use crate::proc_file;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// The thread that has made it runs on some of its processors only, until this is dropped.
 #[derive(Debug)]
@@ -62,12 +63,43 @@ pub fn of_thread(pid: i32, tid: i32) -> Option<usize> {
 /// result.
 pub(crate) fn on<T>(processor: usize, work: impl FnOnce() -> Option<T>) -> Option<T> {
     let before = affinity().filter(|_| processor < MOST)?;
-    if !set_affinity(&of(&[processor])) {
+    let there = of(&[processor]);
+    // Within `by_processor` it is there already, and every move waits until the processor is free.
+    if is_same(&before, &there) {
+        return work();
+    }
+    if !set_affinity(&there) {
         return None;
     }
     let done = work();
     set_affinity(&before);
     done
+}
+
+/// Does something for each thread of a process, for those of one processor after another, on which the calling thread then runs: what is done
+/// there with [`on`] moves no more. A move waits until the processor is free, for some milliseconds where another thread uses it, which a
+/// process of thousands of threads would pay for each. A thread whose processor is not known, or may not be used, comes where this one runs.
+pub(crate) fn by_processor<T>(
+    pid: i32,
+    threads: impl IntoIterator<Item = i32>,
+    mut work: impl FnMut(i32) -> Option<T>,
+) -> Vec<T> {
+    let mut groups: BTreeMap<Option<usize>, Vec<i32>> = BTreeMap::new();
+    for tid in threads {
+        groups.entry(of_thread(pid, tid)).or_default().push(tid);
+    }
+    let mut all = Vec::new();
+    for (processor, threads) in groups {
+        let mut of_group = || {
+            threads
+                .iter()
+                .filter_map(|tid| work(*tid))
+                .collect::<Vec<T>>()
+        };
+        let there = processor.and_then(|processor| on(processor, || Some(of_group())));
+        all.extend(there.unwrap_or_else(of_group));
+    }
+    all
 }
 
 /// The processors that a set has room for.
@@ -95,6 +127,11 @@ fn of(processors: &[usize]) -> libc::cpu_set_t {
         unsafe { libc::CPU_SET(*processor, &mut set) };
     }
     set
+}
+
+fn is_same(one: &libc::cpu_set_t, other: &libc::cpu_set_t) -> bool {
+    // SAFETY: the macro reads both sets.
+    unsafe { libc::CPU_EQUAL(one, other) }
 }
 
 fn affinity() -> Option<libc::cpu_set_t> {
@@ -137,5 +174,46 @@ mod tests {
         assert_eq!(allowed().unwrap(), before);
         let own = std::process::id() as i32;
         assert!(before.contains(&of_thread(own, own).unwrap()));
+    }
+
+    #[test]
+    fn threads_are_looked_at_one_processor_after_another() {
+        let before = allowed().unwrap();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        let (say, said) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            for number in 0..40 {
+                let (say, held, before) = (say.clone(), &held, &before);
+                scope.spawn(move || {
+                    // They end on all processors in turn.
+                    allow(&[before[number % before.len()]]);
+                    // SAFETY: the call takes nothing.
+                    say.send(unsafe { libc::gettid() }).expect("it is heard");
+                    let _ = held.lock().map(|held| held.recv());
+                });
+            }
+            let threads: Vec<i32> = said.iter().take(40).collect();
+            let pid = std::process::id() as i32;
+            let mut places = Vec::new();
+            let seen = by_processor(pid, threads.iter().copied(), |tid| {
+                places.push(allowed().unwrap());
+                let processor = of_thread(pid, tid)?;
+                on(processor, || Some((tid, allowed().unwrap())))
+            });
+            let mut tids: Vec<i32> = seen.iter().map(|(tid, _)| *tid).collect();
+            tids.sort_unstable();
+            let mut all = threads.clone();
+            all.sort_unstable();
+            assert_eq!(tids, all, "each once");
+            assert!(seen.iter().all(|(_, there)| there.len() == 1));
+            places.dedup();
+            assert!(
+                places.len() <= before.len(),
+                "moved back and forth: {places:?}"
+            );
+            assert_eq!(allowed().unwrap(), before, "and back");
+            drop(hold);
+        });
     }
 }

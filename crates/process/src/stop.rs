@@ -33,6 +33,7 @@ use crate::interrupted::Waiting;
 use crate::job_control::UnderWay;
 use crate::priority::FirstInLine;
 use crate::proc_file::shown_by;
+use crate::processors;
 use crate::ptrace::{self, Bounded};
 use before::Before;
 use state::thread_count;
@@ -359,7 +360,6 @@ impl Drop for Stop {
 fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
     let threads = thread_ids(pid)?;
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
-    Ok(stopped
-        .filter_map(|tid| Some((tid, Waiting::of(pid, tid)?)))
-        .collect())
+    let found = processors::by_processor(pid, stopped, |tid| Some((tid, Waiting::of(pid, tid)?)));
+    Ok(found.into_iter().collect())
 }
