@@ -68,7 +68,7 @@ def patch(pid, *arguments):
     done = subprocess.run([LANCET, "patch", "--json", "-p", str(pid), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(f"it ended with {done.returncode}: {done.stderr.strip()[:200]}")
-    return json.loads(done.stdout.splitlines()[-1])["milliseconds"]
+    return json.loads(done.stdout.splitlines()[-1])["stopped_ns"] / 1e6
 
 
 def patches():

@@ -30,7 +30,7 @@ module Lancet
       Trace.of(objects: objects, calls: calls, &block)
     end
 
-    # The calls of these C functions that the block makes, as a list of Hashes with the names of docs/calls-json.md. Options are
+    # The calls of these C functions that the block makes, as a list of Hashes with the names of docs/json.md. Options are
     # those of `lancet calls`: `preset: "sql"`, `min_time: "1ms"`.
     def calls(*functions, **options, &block)
       words = functions.flat_map { |function| ["-x", function.to_s] }

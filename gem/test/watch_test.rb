@@ -7,7 +7,7 @@ class WatchTest < LancetTest
   def test_calls_of_a_c_function
     seen = Lancet.calls("getppid") { Array.new(3) { Process.ppid } }
     assert_equal [Process.ppid] * 3, seen.result
-    assert_equal [__LINE__ - 2] * 3, (seen.map { |call| call[:line][:line] })
+    assert_equal [__LINE__ - 2] * 3, (seen.map { |call| call[:place][:line] })
     assert_equal [Process.ppid.to_s] * 3, (seen.map { |call| call[:result] })
     assert_match(/1 of 1 functions hooked/, seen.said.join)
   end
@@ -19,13 +19,13 @@ class WatchTest < LancetTest
     end
     assert_equal %w[openat getppid], (seen.map { |call| call[:name] })
     assert_equal "\"/dev/null\"", seen.first[:arguments][1]
-    assert_equal [__FILE__, __LINE__ - 5], seen.first[:line].values_at(:path, :line)
+    assert_equal [__FILE__, __LINE__ - 5], seen.first[:place].values_at(:path, :line)
   end
 
   def test_not_what_asking_takes
     seen = Lancet.syscalls { Process.ppid }
     refute_empty(seen.select { |call| call[:name] == "getppid" })
-    own = seen.select { |call| call.values_at(:line, :library).compact.any? { |line| line[:path].include?("/lib/lancet/") } }
+    own = seen.select { |call| call.values_at(:place, :library).compact.any? { |line| line[:path].include?("/lib/lancet/") } }
     assert_empty own
   end
 
@@ -44,7 +44,7 @@ class WatchTest < LancetTest
     seen = Lancet.syscalls(c: true) { 5.times { Process.ppid } }
     counts = seen.select { |row| row[:record] == "count" }
     assert_equal 5, (counts.select { |row| row[:name] == "getppid" }.sum { |row| row[:calls] })
-    refute(counts.any? { |row| row[:line].to_s.include?("/lib/lancet/") })
+    refute(counts.any? { |row| row[:at].to_s.include?("/lib/lancet/") })
     assert_equal counts.sum { |row| row[:calls] }, seen.find { |row| row[:record] == "sum" }[:calls]
     refute(seen.any? { |row| %w[guest losses].include?(row[:record]) })
     file = nil
@@ -77,7 +77,7 @@ class WatchTest < LancetTest
 
   # An upper bound says nothing where calls may be missing.
   def test_what_was_lost_is_told
-    call = '{"id":ID,"record":{"record":"call","line":null}}'
+    call = '{"id":ID,"record":{"record":"call","place":null}}'
     losses = '{"id":ID,"record":{"record":"losses","losses":[{"pid":1,"what":"records","count":7,"text":"7 calls are not shown"}],"more":2}}'
     finished = "#{call}\n#{losses}\n" + '{"id":ID,"ok":{"exit":4,"said":["said"],"lost":3}}'
     told = "7 calls are not shown\n2 more losses\n3 records found no room"

@@ -60,7 +60,7 @@ class Watches(unittest.TestCase):
                 os.getppid()
         self.assertEqual([call["function"] for call in seen], ["getppid"] * 3)
         self.assertEqual([call["result"] for call in seen], [str(os.getppid())] * 3)
-        self.assertEqual(seen[0]["line"]["path"], __file__)
+        self.assertEqual(seen[0]["place"]["path"], __file__)
         self.assertEqual(len(seen), 3)
         self.assertIn("1 of 1 functions hooked", " ".join(seen.said))
 
@@ -75,7 +75,7 @@ class Watches(unittest.TestCase):
         with lancet.syscalls() as seen:
             os.getppid()
         self.assertIn("getppid", [call["name"] for call in seen])
-        lines = [call[name] for call in seen for name in ("line", "library") if call[name]]
+        lines = [call[name] for call in seen for name in ("place", "library") if call[name]]
         self.assertFalse([line for line in lines if line["path"].endswith("/_companion.py")])
 
     def test_options(self):
@@ -94,7 +94,7 @@ class Watches(unittest.TestCase):
                 os.getppid()
         counts = [row for row in seen if row["record"] == "count"]
         self.assertEqual(sum(row["calls"] for row in counts if row["name"] == "getppid"), 5)
-        self.assertFalse([row for row in counts if "/_companion.py" in (row["line"] or "")])
+        self.assertFalse([row for row in counts if "/_companion.py" in (row["at"] or "")])
         self.assertEqual([row["calls"] for row in seen if row["record"] == "sum"], [sum(row["calls"] for row in counts)])
         with lancet.syscalls(leaks=True) as seen, open("/dev/null", encoding="ascii"):
             pass
@@ -288,7 +288,7 @@ os._exit(0)
             if request["do"] == "watch":
                 answer(watch=1)
                 continue
-            for record in ({"record": "call", "line": None}, {"record": "losses", "losses": [{"pid": 1, "what": "records", "text": "7 calls"}], "more": 2}):
+            for record in ({"record": "call", "place": None}, {"record": "losses", "losses": [{"pid": 1, "what": "records", "text": "7 calls"}], "more": 2}):
                 print(json.dumps({"id": request["id"], "record": record}), flush=True)
             answer(exit=4, said=["said"], lost=3)
         """

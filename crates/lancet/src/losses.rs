@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use births::analysis::{Census, Lost};
+use births::analysis::Census;
 use process::Error;
 use report::losses::{Loss, What};
 
@@ -87,12 +87,7 @@ impl Losses {
     /// What the agent of a process has lost by now, which a report says; in the place of what it had lost before.
     pub fn of_census(&mut self, census: &Census) {
         for lost in &census.losses {
-            let what = match lost.what {
-                Lost::Births | Lost::BirthsInCount => What::Births,
-                Lost::Rows => What::Rows,
-                Lost::Sizes => What::Sizes,
-                Lost::Heap => What::Heap,
-            };
+            let what = report::losses::what(lost.what);
             let loss = Loss::new(Some(census.pid), what, lost.count, &*lost.text);
             let key = |loss: &Loss| {
                 let words = loss.text.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`formats`] | the command line: [`FORMATS`], an entry for each name; `format` says what one is |
 //! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
-//! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
+//! | [`json`] | programs: an object a line, schema in `docs/json.md` |
 //! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json` or `summary_ltrace` |
 //! | `still_open`, `not_freed` | before the rows of `-c`: descriptors that are still open, memory that is not freed |
 //!

@@ -23,6 +23,14 @@ pub struct Answers<'o> {
 }
 
 impl Answers<'_> {
+    /// Which process the following is of; lines for people name it themselves.
+    pub fn process(&mut self, pid: i32) -> io::Result<()> {
+        match self.json {
+            true => json::process(self.out, pid, &process::guest::command_line(pid)),
+            false => Ok(()),
+        }
+    }
+
     /// A plan that was not carried out, and who is inside of its functions.
     pub fn plan(&mut self, (pid, name): Of, plan: &Plan, inside: &[Inside]) -> io::Result<()> {
         if self.json {

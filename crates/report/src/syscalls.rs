@@ -8,7 +8,7 @@
 //! | [`naming`], [`chosen`] | what descriptors and processes are called; calls on some paths alone |
 //! | `dump` | bytes that were read and written |
 //! | [`separate`], [`together`] | a file for each thread; lines and the table |
-//! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
+//! | [`json`] | programs: an object a line, schema in `docs/json.md` |
 //! | [`summary`] | `-c` |
 //!
 //! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::Consumer`].

@@ -37,6 +37,15 @@ impl Verdict {
         Self::NotApplicable,
     ];
 
+    /// Returns the verdict as programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CannotTell => "cannot-tell",
+            Self::NotApplicable => "not-applicable",
+            other => other.words(),
+        }
+    }
+
     /// Returns the verdict as people read it.
     pub fn words(self) -> &'static str {
         match self {

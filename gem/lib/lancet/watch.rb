@@ -44,7 +44,7 @@ module Lancet
     end
 
     # What a command tells beside what it has seen: of the process, and of what was lost.
-    BESIDE = %w[guest end loss losses].freeze
+    BESIDE = %w[process end losses].freeze
     # What a table of counts adds up.
     SUMS = %w[total sum].freeze
     # Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.
@@ -154,9 +154,10 @@ module Lancet
         end
       end
 
-      # Its line is a Hash, in tables of counts a text.
+      # Its place is a Hash, in tables of counts a text.
       def ours?(record)
-        record.values_at(:line, :library).any? { |line| (line.is_a?(Hash) ? line[:path] : line).to_s.start_with?(OURS) }
+        places = record.values_at(:place, :library).map { |place| place&.fetch(:path) }
+        [*places, record[:at]].any? { |path| path.to_s.start_with?(OURS) }
       end
     end
   end

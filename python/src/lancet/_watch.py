@@ -4,7 +4,7 @@ from . import _companion
 from ._error import Error, Lost
 
 # What a command tells beside what it has seen: of the process, and of what was lost.
-BESIDE = ("guest", "end", "loss", "losses")
+BESIDE = ("process", "end", "losses")
 # What a table of counts adds up.
 SUMS = ("total", "sum")
 # Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.
@@ -119,6 +119,6 @@ def _without_ours(records):
 
 
 def _is_ours(record):
-    """Its line is a dict, in tables of counts a text."""
-    lines = [line["path"] if isinstance(line, dict) else line for line in (record.get("line"), record.get("library"))]
-    return any(isinstance(line, str) and line.startswith(_companion.HERE + "/") for line in lines)
+    """Its place is a dict, in tables of counts a text."""
+    places = [place["path"] for place in (record.get("place"), record.get("library")) if place]
+    return any(path and path.startswith(_companion.HERE + "/") for path in (*places, record.get("at")))

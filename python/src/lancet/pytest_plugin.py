@@ -56,7 +56,7 @@ def _name_and_most(name, most):
 def _too_many(seen, name, most):
     lines = [f"{name} was called {len(seen)} times, at most {most} allowed:"]
     for call in seen:
-        line = call["line"]
-        place = f" at {line['path']}:{line['line']}" if line else ""
-        lines.append(f"  {name}({', '.join(call['arguments'])}){place}")
+        place = call["place"]
+        at = f" at {place['path']}:{place['line']}" if place else ""
+        lines.append(f"  {name}({', '.join(call['arguments'])}){at}")
     return "\n".join(lines)

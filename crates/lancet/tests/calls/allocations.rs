@@ -96,7 +96,7 @@ fn every_function_of_the_allocator_is_paired() {
             let is_it = |row: &&Value| {
                 let by = row["function"].as_str().unwrap_or_default();
                 let is_ours = function.split('|').any(|name| name == by);
-                row["record"] == "not_freed" && is_ours && row["line"] == *place
+                row["record"] == "not_freed" && is_ours && row["at"] == *place
             };
             let row = records.iter().find(is_it);
             let row = row.unwrap_or_else(|| panic!("{python}: {place}: {records:#?}"));

@@ -170,7 +170,7 @@ fn who_cannot_be_stopped_is_told() {
     }
     let output = run(&mut syscalls(&["--blocked", "--json", "-p", &pid]), LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
-    let thread = &records(&output.stdout)[0];
+    let thread = &records(&output.stdout)[1];
     assert_eq!(thread["state"]["call"], "vfork", "{thread}");
     guest.tell("w");
     assert_eq!(guest.find("answer "), "w");

@@ -48,7 +48,7 @@ fn rounds(mut guest: Guest, about: &str, lines: &[(u64, u64)]) {
     );
     let mut by_line: BTreeMap<u64, u64> = BTreeMap::new();
     for row in records.iter().filter(|row| row["record"] == "still_open") {
-        let line = row["line"].as_str().unwrap_or_default();
+        let line = row["at"].as_str().unwrap_or_default();
         let number = line.split_once("descriptors.").and_then(|(_, rest)| {
             let digits = rest.split(':').nth(1)?.split(' ').next()?;
             digits.parse().ok()
@@ -118,9 +118,7 @@ fn of_calls_whose_result_is_no_descriptor() {
     let mut opened: BTreeMap<(String, String), u64> = BTreeMap::new();
     for row in records.iter().filter(|row| row["record"] == "still_open") {
         let text = |key: &str| row[key].as_str().unwrap_or_default();
-        let by = text("line")
-            .split(" ← ")
-            .find(|name| name.starts_with("by_"));
+        let by = text("at").split(" ← ").find(|name| name.starts_with("by_"));
         let call = text("function").trim_end_matches("@SYS");
         let key = (by.unwrap_or_default().to_owned(), call.to_owned());
         *opened.entry(key).or_default() += row["open"].as_u64().expect("a number");

@@ -11,7 +11,7 @@ use crate::machine::{built, program};
 use crate::now::row;
 use crate::support::{
     Guest, LIMIT, Output, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root, lancet,
-    program_of_32_bits, refused, run, skip, until,
+    program_of_32_bits, refused, run, schema, skip, until,
 };
 
 /// `lancet syscalls --blocked` of a process.
@@ -30,8 +30,7 @@ fn told(pid: i32, options: &[&str]) -> String {
 
 /// The records of `--json`, with the thread of each name.
 fn records(said: &str) -> Vec<Value> {
-    let lines = said.lines().map(serde_json::from_str);
-    lines.collect::<Result<_, _>>().expect("objects")
+    schema::records(&["calls"], said)
 }
 
 fn of<'a>(records: &'a [Value], name: &str) -> &'a Value {
@@ -201,7 +200,7 @@ fn in_records(all: &[Value], files: i32) {
     }
     assert_eq!(state("writing")["lock"]["readers"], true);
     assert_eq!(state("condition")["lock"], Value::Null);
-    let timed = state("timed")["ends_in_s"].as_f64().expect("an end");
+    let timed = state("timed")["ends_in_ns"].as_f64().expect("an end") / 1e9;
     assert!(timed > 3000.0 && timed < 3600.0, "{timed}");
     for (name, description) in [("flock", false), ("posix", false), ("ofd", true)] {
         let others = &state(name)["others"][0];

@@ -1,61 +1,13 @@
-//! `--json`: every object is of docs/calls-json.md, with all its fields and no other, and says what the lines say.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! `--json`: every object is of docs/json-schema.json, with all its fields and no other, and says what the lines say.
 
 use serde_json::Value;
 
 use crate::machine::{program, start};
-use crate::support::{LIMIT, TempDir, fixtures, lancet, run};
+use crate::support::{LIMIT, TempDir, lancet, run, schema};
 use crate::watch::{calls, hooked, left};
 
-/// The fields that the page lists, by record.
-fn documented() -> BTreeMap<String, BTreeSet<String>> {
-    let page = fixtures().join("../docs/calls-json.md");
-    let page = std::fs::read_to_string(page).expect("the page");
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut records: Vec<String> = Vec::new();
-    let names = |text: &str| -> Vec<String> {
-        text.split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect()
-    };
-    for line in page.lines() {
-        if let Some(heading) = line.strip_prefix("## ") {
-            records = names(heading);
-        } else if let Some(row) = line.strip_prefix("| `") {
-            let first = format!("`{}", row.split(" | ").next().unwrap_or_default());
-            for record in &records {
-                all.entry(record.clone()).or_default().extend(names(&first));
-            }
-        }
-    }
-    all
-}
-
 fn objects(text: &str) -> Vec<Value> {
-    let documented = documented();
-    let objects: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect();
-    for object in &objects {
-        let fields = object.as_object().expect("an object");
-        let record = fields["record"].as_str().expect("its kind");
-        let known = documented.get(record);
-        let known = known.unwrap_or_else(|| panic!("{record} is not on the page"));
-        for field in fields.keys().filter(|field| *field != "record") {
-            assert!(known.contains(field), "{record}.{field} is not on the page");
-        }
-        // Each of these pages' rows is of one record only.
-        if ["guest", "call", "syscall", "loss"].contains(&record) {
-            for field in known {
-                assert!(fields.contains_key(field), "{record} has no {field}");
-            }
-        }
-    }
-    objects
+    schema::records(&["calls", "syscalls"], text)
 }
 
 fn of<'a>(objects: &'a [Value], record: &str) -> Vec<&'a Value> {
@@ -94,8 +46,8 @@ fn objects_are_as_the_page_says() {
     };
     assert_eq!(replay(&["--json"]), live, "the recording says the same");
     let objects = objects(&live);
-    assert_eq!(of(&objects, "guest").len(), 1);
-    assert_eq!(of(&objects, "guest")[0]["pid"], guest.pid);
+    assert_eq!(of(&objects, "process").len(), 1);
+    assert_eq!(of(&objects, "process")[0]["pid"], guest.pid);
     let told = of(&objects, "call");
     let asked: Vec<_> = told
         .iter()
@@ -114,7 +66,7 @@ fn objects_are_as_the_page_says() {
     assert_eq!(first["registers"][2], "0xffffffffffffffff");
     assert_eq!(first["rax"], "0xffffffffffffffff");
     assert!(
-        first["duration_ns"].is_u64() && first["line"].is_null(),
+        first["duration_ns"].is_u64() && first["place"].is_null(),
         "{first}"
     );
     let left = told
@@ -192,7 +144,7 @@ fn system_calls_are_objects() {
     });
     let failed = failed.expect("a file that is not there");
     assert_eq!(failed["number"], 257);
-    assert_eq!(failed["line"]["line"], 1);
+    assert_eq!(failed["place"]["line"], 1);
     assert_eq!(failed["injected"], false);
     assert!(
         failed["function"]

@@ -43,7 +43,7 @@
 //! | `little_memory` | a limit of address space of lancet's own: one line, and no hook stays |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
-//! | `json` | `--json` and docs/calls-json.md |
+//! | `json` | `--json` and docs/json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `hostile` | guests that mean harm, a full standard error, files of others: nothing outside changes |
 //! | `scribbled` | guests that write over control page, rings, hooks, their own heap and files while root looks: nothing outside changes |

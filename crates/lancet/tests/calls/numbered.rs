@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::every_place::rows;
 use crate::support::{
-    Guest, LIMIT, Output, TempDir, Watch, fixtures, installed, lancet, run, skip, until_traced,
+    Guest, LIMIT, Output, TempDir, Watch, fixtures, installed, lancet, run, schema, skip,
+    until_traced,
 };
 use crate::watch::hooked;
 
@@ -163,8 +164,7 @@ fn unseen(guest: &Guest) -> String {
 
 /// The records of a JSON output, and the losses in the last of them.
 fn records(output: &Output) -> (Vec<Value>, Vec<Value>) {
-    let records = output.stdout.lines().map(serde_json::from_str::<Value>);
-    let mut records: Vec<Value> = records.map(|one| one.expect("JSON")).collect();
+    let mut records = schema::records(&["calls", "syscalls"], &output.stdout);
     let last = records.pop().expect("a last record");
     assert_eq!(last["record"], "losses", "{output:?}");
     (records, last["losses"].as_array().expect("a list").clone())

@@ -256,11 +256,11 @@ fn all_ways_to_look_agree() {
                 let call = of_number
                     .next()
                     .unwrap_or_else(|| panic!("{what}: {number:o}"));
-                if is_a_library_s(&said.place) && call["line"].is_null() {
+                if is_a_library_s(&said.place) && call["place"].is_null() {
                     assert_eq!(place(&call["library"]), said.nearest, "{what}: {call}");
                     continue;
                 }
-                assert_eq!(place(&call["line"]), said.place, "{what}, {name}: {call}");
+                assert_eq!(place(&call["place"]), said.place, "{what}, {name}: {call}");
                 match said.place == said.nearest {
                     true => assert!(call["library"].is_null(), "{what}: {call}"),
                     false => assert_eq!(place(&call["library"]), said.nearest, "{what}: {call}"),

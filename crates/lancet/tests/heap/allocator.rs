@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::unseen::children;
 use crate::support::{
-    Guest, Interpreter, LIMIT, Output, Snapshot, fixtures, lancet, run, say, skip,
+    Guest, Interpreter, LIMIT, Output, Snapshot, fixtures, lancet, run, say, schema, skip,
 };
 
 /// Where Debian has them.
@@ -22,10 +22,7 @@ fn asked(pid: i32) -> Output {
 }
 
 fn records(output: &Output) -> Vec<Value> {
-    let lines = output.stdout.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    schema::records(&["rss"], &output.stdout)
 }
 
 /// A Ruby with this library in the place of malloc; `None`, and a printed skip, where it is not installed.

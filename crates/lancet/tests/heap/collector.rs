@@ -1,10 +1,8 @@
 //! A collector that the program has switched off: that is the first line, in each language that has one, and nobody reads of garbage
 //! that the next collection frees. And resident memory that is no object's.
 
-use serde_json::Value;
-
 use super::holders::{asked, first_suspect};
-use crate::support::{Guest, Interpreter, LIMIT, chosen, lancet, rubies, run};
+use crate::support::{Guest, Interpreter, LIMIT, chosen, lancet, rubies, run, schema};
 
 /// What the program has called, which the first line names.
 fn held(interpreter: &Interpreter, script: &str, call: &str) {
@@ -28,8 +26,7 @@ fn held(interpreter: &Interpreter, script: &str, call: &str) {
         let mut command = lancet();
         command.args(["heap", "--json", "-p", &guest.pid.to_string()]);
         let output = run(&mut command, LIMIT);
-        let records = output.stdout.lines();
-        let mut records = records.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let mut records = schema::records(&["heap"], &output.stdout).into_iter();
         let snapshot = records.find(|record| record["record"] == "snapshot");
         let snapshot = snapshot.expect("a record of the snapshot");
         assert_eq!(

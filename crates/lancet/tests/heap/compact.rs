@@ -10,7 +10,7 @@ use super::killed::{ALONE, running, start_and_kill};
 use super::unseen::children;
 use crate::support::{
     Group, Guest, Interpreter, LIMIT, Output, Random, Snapshot, TempDir, fixtures, lancet, rubies,
-    run, say, until,
+    run, say, schema, until,
 };
 
 /// How far the copy's compaction may be from that of the program, of a hundred pages: the stacks that pin objects are others.
@@ -31,8 +31,7 @@ fn command(pid: i32) -> Command {
 
 /// The records of this name.
 fn records(output: &Output, name: &str) -> Vec<Value> {
-    let lines = output.stdout.lines();
-    let all = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let all = schema::records(&["rss"], &output.stdout).into_iter();
     all.filter(|record| record["record"] == name).collect()
 }
 
@@ -76,7 +75,7 @@ fn what_it_would_give_back_the_program_gives_back_itself() {
             "{ruby}: {} of {pages} pages promised, {freed} given back, {} without an object left, {} ms",
             said("freed_pages"),
             said("empty_pages"),
-            said("took_ms")
+            said("took_ns") / 1_000_000
         ));
         assert!(
             said("freed_pages").abs_diff(freed) * 100 <= APART * pages,

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use serde_json::Value;
-
-use crate::support::{Guest, LIMIT, TempDir, chosen, fixtures, installed, lancet, run, skip};
+use crate::support::{
+    Guest, LIMIT, TempDir, chosen, fixtures, installed, lancet, run, schema, skip,
+};
 
 #[test]
 fn the_state_of_malloc_is_found_in_a_fragmented_heap() {
@@ -15,11 +15,7 @@ fn the_state_of_malloc_is_found_in_a_fragmented_heap() {
         command.args(["heap", "-p", &guest.pid.to_string(), "--rss", "--json"]);
         let output = run(&mut command, LIMIT);
         assert_eq!(output.code(), 0, "{python}: {output:?}");
-        let records: Vec<Value> = output
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
+        let records = schema::records(&["rss"], &output.stdout);
         let kinds = ["malloc-used", "malloc-free", "malloc-free-pages"];
         let bytes = kinds.map(|kind| {
             let rows = records
@@ -54,10 +50,7 @@ fn a_heap_that_changes_meanwhile_is_read_to_its_end() {
         command.args(["heap", "-p", &guest.pid.to_string(), "--rss", "--json"]);
         let output = run(&mut command, LIMIT);
         assert_eq!(output.code(), 0, "look {look}: {output:?}");
-        let records = output.stdout.lines();
-        let records: Vec<Value> = records
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
+        let records = schema::records(&["rss"], &output.stdout);
         let sum = |kind: Option<&str>| {
             let rows = records.iter().filter(|row| row["record"] == "row");
             let rows = rows.filter(|row| kind.is_none_or(|kind| row["kind"] == kind));

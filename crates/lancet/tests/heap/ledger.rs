@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::taken::taken;
 use crate::support::{
     Guest, Interpreter, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused,
-    rubies, run, say, until,
+    rubies, run, say, schema, until,
 };
 
 /// Runs `lancet heap -p PID --rss --json`.
@@ -28,12 +28,7 @@ impl Records {
     fn of(pid: i32) -> Self {
         let output = asked(pid);
         assert_eq!(output.code(), 0, "{output:?}");
-        let lines = output.stdout.lines();
-        let records = Records(
-            lines
-                .map(|line| serde_json::from_str(line).expect("JSON"))
-                .collect(),
-        );
+        let records = Records(schema::records(&["rss"], &output.stdout));
         let counted = rollup(pid);
         let sum = records.sum("row", "rss");
         assert!(
@@ -414,12 +409,10 @@ fn a_snapshot_says_what_its_resident_memory_was_used_for() {
     );
     let mut json = lancet();
     let output = run(json.arg("heap").arg(&file).args(["--rss", "--json"]), LIMIT);
-    let records = output.stdout.lines();
-    let records = records.map(serde_json::from_str::<serde_json::Value>);
-    let records: Vec<_> = records.map(|record| record.expect("JSON")).collect();
+    let records = schema::records(&["rss"], &output.stdout);
     let rows = records.iter().filter(|record| record["record"] == "row");
     let said: u64 = rows.filter_map(|row| row["rss"].as_u64()).sum();
-    assert_eq!((said, records[0]["rss"].as_u64()), (sum, Some(sum)));
+    assert_eq!((said, records[1]["rss"].as_u64()), (sum, Some(sum)));
     // Large strings alone have 20 MB, and what is nobody's is no more than a small part in a program that has loaded nothing.
     let allocated = records
         .iter()
@@ -448,11 +441,7 @@ fn what_runs_is_looked_at_while_it_runs() {
         let output = asked(guest.pid);
         // What it changed under our eyes is told.
         assert!(matches!(output.code(), 0 | 4), "{round}: {output:?}");
-        let lines = output
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"));
-        let records = Records(lines.collect());
+        let records = Records(schema::records(&["rss"], &output.stdout));
         assert_eq!(
             records.sum("row", "rss"),
             records.one("ledger")["rss"].as_u64().expect("a number")

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 
-use serde_json::Value;
-
-use crate::support::{Guest, Interpreter, LIMIT, fixtures, lancet, run};
+use crate::support::{Guest, Interpreter, LIMIT, fixtures, lancet, run, schema};
 
 /// The bytes in memory of each mapping without a file, by its start.
 fn anonymous(pid: i32) -> Vec<(u64, u64)> {
@@ -31,10 +29,7 @@ fn rows(pid: i32, kinds: &[&str]) -> Vec<u64> {
     command.args(["heap", "-p", &pid.to_string(), "--rss", "--json"]);
     let output = run(&mut command, LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
-    let records = output.stdout.lines();
-    let records: Vec<Value> = records
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let records = schema::records(&["rss"], &output.stdout);
     let sum = |kind: &&str| {
         let of = records
             .iter()

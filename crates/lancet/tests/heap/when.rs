@@ -5,9 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 
-use crate::support::{Group, Guest, LIMIT, lancet, run, wait};
+use crate::support::{Group, Guest, LIMIT, lancet, run, schema, wait};
 
 const GROWS: &str = "$stdout.sync = true; kept = []; puts 'ready'; \
                      while (line = $stdin.gets) do kept << 'x' * line.to_i; puts 'done' end; puts \"answer #{kept.size}\"";
@@ -59,9 +58,9 @@ impl Waiting {
 
 /// What the ledger that it wrote says is in memory.
 fn resident(out: &str) -> u64 {
-    let first = out.lines().next().expect("a line");
-    let record: Value = serde_json::from_str(first).expect("JSON");
-    record["rss"].as_u64().expect("a number")
+    let records = schema::records(&["rss"], out);
+    let ledger = records.iter().find(|record| record["record"] == "ledger");
+    ledger.expect("a ledger")["rss"].as_u64().expect("a number")
 }
 
 /// What is refused is refused before anything is waited for.

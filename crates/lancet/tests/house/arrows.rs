@@ -3,6 +3,7 @@
 /// Every crate, and those of ours it may know: as normal, build and development dependency alike. The
 /// list has the rooms that are planned, too, so that a new one finds its place in it.
 pub const ARROWS: &[(&str, &[&str])] = &[
+    ("answer", &[]),
     ("wire", &[]),
     ("routine", &[]),
     ("trampoline", &["wire", "routine"]),
@@ -89,6 +90,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     (
         "report",
         &[
+            "answer",
             "vm",
             "process",
             "frames",

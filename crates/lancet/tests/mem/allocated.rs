@@ -2,13 +2,12 @@
 
 use serde_json::Value;
 
-use crate::support::{Guest, Output, Watch, mem, rubies};
+use crate::support::{Guest, Output, Watch, mem, rubies, schema};
 
 const TIMES: u64 = 20_000;
 
 fn records<'a>(output: &'a Output, what: &'a str) -> impl Iterator<Item = Value> + 'a {
-    let records = output.stdout.lines();
-    let records = records.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let records = schema::records(&["mem"], &output.stdout).into_iter();
     records.filter(move |record| record["record"] == what)
 }
 
@@ -54,7 +53,7 @@ fn what_lines_allocated_and_what_the_vm_holds() {
             .zip(said)
             .zip(["String", "Array", "Pair"])
         {
-            let of_line = |row: &Value| row["line"] == number && row["type"] == kind;
+            let of_line = |row: &Value| row["place"]["line"] == number && row["type"] == kind;
             let rows = || records(&output, "row").filter(of_line);
             let (born, mut allocated) = (sum(rows(), "born"), sum(rows(), "allocated"));
             if kind == "String" {

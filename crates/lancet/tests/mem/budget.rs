@@ -23,14 +23,15 @@ fn looks_come_later_where_they_take_long() {
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"));
         let looks: Vec<Value> = records
-            .filter(|record: &Value| record["record"] == "guest")
+            .filter(|record: &Value| record["record"] == "look")
             .collect();
         let number = |look: &Value, key: &str| look[key].as_f64().expect("a number");
         let pause = |look: &Value| {
-            (number(look, "walk_pause_us") + look["gc_pause_us"].as_f64().unwrap_or(0.0)) / 1e6
+            (number(look, "walk_pause_ns") + look["collection_pause_ns"].as_f64().unwrap_or(0.0))
+                / 1e9
         };
         for (at, look) in looks.iter().enumerate() {
-            let paused = number(look, "paused_us") / 1e6;
+            let paused = number(look, "paused_ns") / 1e9;
             // Each look is paid for by the time that follows it. The last one of the run comes in any case, so that the
             // one before it may not be paid for either.
             let is_last = at + 1 == looks.len();
@@ -39,8 +40,9 @@ fn looks_come_later_where_they_take_long() {
             } else {
                 0.0
             };
-            let most =
-                number(look, "seconds") * BUDGET as f64 / 100.0 * 1.05 + pause(look) + before;
+            let most = number(look, "watched_ns") / 1e9 * BUDGET as f64 / 100.0 * 1.05
+                + pause(look)
+                + before;
             assert!(
                 paused <= most,
                 "{ruby}: {paused} s of at most {most}: {look}"

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Guest, Interpreter, Output, Snapshot, lancet, mem, rubies, run};
+use crate::support::{Guest, Interpreter, Output, Snapshot, lancet, mem, rubies, run, schema};
 
 /// How long each is watched: enough for a verdict.
 const WATCH: &str = "12s";
@@ -36,10 +36,7 @@ fn watched(ruby: &Interpreter, kind: &str, watch: &str) -> Vec<Value> {
 }
 
 fn records(output: &Output) -> Vec<Value> {
-    let lines = output.stdout.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    schema::records(&["mem"], &output.stdout)
 }
 
 fn of<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -63,7 +60,7 @@ fn holds_more(ruby: &Interpreter, kind: &str, watch: &str, types: &[&str], befor
             leak["grown"].as_u64() > Some(64 << 10),
             "{ruby}, {kind}: {leak}"
         );
-        let line = leak["line"].as_u64().is_some_and(|line| line != 0);
+        let line = leak["place"]["line"].as_u64().is_some_and(|line| line != 0);
         assert_eq!(line, !before, "{ruby}, {kind}: {leak}");
     }
     let verdict = of(&records, "verdict")[0];
@@ -206,7 +203,7 @@ fn a_job_that_ends_before_its_time_is_reported_as_it_was_last_seen() {
         assert!(kept.is_some(), "{ruby}: {records:#?}");
         let losses = of(&records, "loss");
         let said = losses.iter().any(|loss| {
-            let text = loss["loss"].as_str().unwrap_or_default();
+            let text = loss["text"].as_str().unwrap_or_default();
             text.starts_with("the process has ended since")
         });
         assert!(said, "{ruby}: {losses:?}");

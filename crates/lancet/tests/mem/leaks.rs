@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Guest, Interpreter, Snapshot, lancet, mem, rubies, run};
+use crate::support::{Guest, Interpreter, Snapshot, lancet, mem, rubies, run, schema};
 
 /// Requests a second.
 const RATES: [&str; 3] = ["0.5", "3", "30"];
@@ -39,21 +39,18 @@ fn watched(guest: &Guest, options: &[&str]) -> String {
 
 /// The records of one kind, as `path:line:Type`.
 fn records(text: &str, kind: &str) -> Vec<String> {
-    let records = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let records = schema::records(&["mem"], text).into_iter();
     let of_kind = records.filter(|record: &Value| record["record"] == kind);
     let named = of_kind.map(|record| {
-        let (path, line) = (record["path"].as_str().unwrap_or("-"), &record["line"]);
+        let place = &record["place"];
+        let (path, line) = (place["path"].as_str().unwrap_or("-"), &place["line"]);
         format!("{path}:{line}:{}", record["type"].as_str().unwrap_or("?"))
     });
     named.collect()
 }
 
 fn verdicts(text: &str) -> Vec<String> {
-    let records = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let records = schema::records(&["mem"], text).into_iter();
     let verdicts = records.filter(|record: &Value| record["record"] == "verdict");
     let words = verdicts.map(|record| record["verdict"].as_str().unwrap_or("?").to_owned());
     words.collect()
@@ -92,9 +89,11 @@ fn the_line_that_leaks_is_named_and_stands_first() {
             for leak in leaks {
                 assert!(leak.ends_with(LEAK), "{what}: {leak} does not leak");
             }
-            // Of the last look: after its `guest` come its rows, the first of which is the leak.
-            let (_, last) = text.rsplit_once("{\"record\":\"guest\"").expect("a report");
-            let last = format!("{{\"record\":\"guest\"{last}");
+            // Of the last look: after its `process` come its rows, the first of which is the leak.
+            let (_, last) = text
+                .rsplit_once("{\"record\":\"process\"")
+                .expect("a report");
+            let last = format!("{{\"record\":\"process\"{last}");
             let kind = if what.contains("every") {
                 "growth"
             } else {

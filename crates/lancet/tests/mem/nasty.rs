@@ -51,7 +51,7 @@ fn watched(ruby: &Interpreter, script: &str, rounds: &str, options: &[&str]) -> 
         output.code() == 0 || (followed && output.code() == 4),
         "{what}: {output:?}"
     );
-    assert!(output.stdout.contains("\"guest\""), "{what}: {output:?}");
+    assert!(output.stdout.contains("\"process\""), "{what}: {output:?}");
     guest.tell("");
     let (_, status) = guest.end();
     assert!(status.success(), "{what}: {status}");

@@ -142,7 +142,7 @@ fn hundreds_of_threads_stand_still_for_a_moment_only() {
         let said = done(guest.pid, arguments);
         let last = said.lines().last().expect("lines").to_owned();
         let object: serde_json::Value = serde_json::from_str(&last).expect("JSON");
-        object["milliseconds"].as_f64().expect("a time")
+        object["stopped_ns"].as_f64().expect("a time") / 1e6
     };
     let least = |all: Vec<f64>| all.into_iter().fold(f64::MAX, f64::min);
     let (mut applied, mut undone) = (Vec::new(), Vec::new());

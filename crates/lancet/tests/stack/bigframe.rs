@@ -52,7 +52,7 @@ fn it_is_named_first_on_disk_and_alive() {
     let library = folder.join("bigframe.so");
     let frames = records(
         &stack(&["--json", library.to_str().expect("a path")]),
-        "frame",
+        "function",
     );
     assert_eq!(frames[0]["bytes"], BYTES, "{}", frames[0]);
 
@@ -82,7 +82,7 @@ fn it_is_named_first_on_disk_and_alive() {
             .iter()
             .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
         scripts
-            .map(|script| script["name"].as_str().unwrap_or("").to_owned())
+            .map(|script| script["function"].as_str().unwrap_or("").to_owned())
             .collect()
     };
     assert_eq!(lines(&frames[..at]), ["block in <main>"]);
@@ -151,7 +151,7 @@ fn cost(guest: &Guest) -> (f64, f64) {
     let output = stack(&[&arguments[..], &[&guest.pid.to_string()]].concat());
     let predicted: f64 = records(&output, "scan")
         .iter()
-        .map(|scan| scan["predicted_us"].as_f64().expect("a time"))
+        .map(|scan| scan["predicted_ns"].as_f64().expect("a time") / 1e3)
         .sum();
     let collections = records(&output, "collections");
     let minor = collections
@@ -160,7 +160,7 @@ fn cost(guest: &Guest) -> (f64, f64) {
         .expect("minor collections");
     // One that was asked for as minor may be made a full one.
     assert!(minor["count"].as_u64() >= Some(30), "{minor}");
-    (predicted, minor["least_us"].as_f64().expect("a time"))
+    (predicted, minor["least_ns"].as_f64().expect("a time") / 1e3)
 }
 
 /// What measured times may be of the predicted: the constants were measured on an AMD EPYC 9004 (Zen 4, family 25),

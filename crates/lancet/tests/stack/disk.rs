@@ -37,7 +37,7 @@ fn the_variable_is_named() {
                … and 6 more
         ",
     );
-    let frames = records(&stack(&["--json", &library]), "frame");
+    let frames = records(&stack(&["--json", &library]), "function");
     assert_eq!(frames[0]["variable"]["name"], "buffer");
 }
 
@@ -246,7 +246,7 @@ fn chains_of_calls_are_added_up() {
             .collect()
     };
     // The sizes are those of the ranking: of the deepest chain all three.
-    let frames = records(&stack(&["--json", &library]), "frame");
+    let frames = records(&stack(&["--json", &library]), "function");
     let bytes = |name: &str| {
         let frame = frames.iter().find(|frame| frame["name"] == name);
         frame.expect(name)["bytes"].as_u64().expect("bytes")

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::core::same;
 use super::languages::{Language, PHP, PYTHON, RUBY};
 use super::output::{records, stack};
+use crate::output::address;
 use crate::support::{Guest, Interpreter};
 
 /// Three fibers parked 0, 1 and 2 calls deep, one that has not begun, one that has ended, one that has resumed the one that
@@ -89,7 +90,7 @@ fn parked(guest: &Guest, what: &str) -> BTreeMap<String, u32> {
             .iter()
             .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
         let names: Vec<String> = names
-            .map(|script| script["name"].as_str().expect("a name").to_owned())
+            .map(|script| script["function"].as_str().expect("a name").to_owned())
             .collect();
         *found.entry(names.join(" ")).or_default() += 1;
     }
@@ -184,7 +185,7 @@ fn what_a_switch_of_greenlets_copies() {
             let told: Vec<&str> = told.split('\t').collect();
             let one = stacks
                 .iter()
-                .find(|one| one["parked"]["object"].as_u64() == told[0].parse().ok());
+                .find(|one| address(&one["parked"]["object"]) == told[0].parse().ok());
             let one = one.unwrap_or_else(|| panic!("{what}: {told:?}"));
             assert_eq!(one["copied"].to_string(), told[1], "{what}");
             all += one["copied"].as_u64().expect("bytes");
@@ -199,7 +200,7 @@ fn what_a_switch_of_greenlets_copies() {
                 // Each call goes through C, so each has a native frame of its own.
                 let scripts = frame["scripts"].as_array().expect("a list");
                 assert!(scripts.len() <= 1, "{what}: {frame}");
-                seen.extend(scripts.iter().map(|script| script["name"].clone()));
+                seen.extend(scripts.iter().map(|script| script["function"].clone()));
             }
             assert_eq!(seen, names, "{what}");
             assert_eq!(one["used"], bytes, "{what}: {one}");
@@ -259,7 +260,10 @@ fn the_main_greenlet() {
         let scripts = frames
             .iter()
             .filter_map(|frame| frame["scripts"].as_array());
-        let names: Vec<&Value> = scripts.flatten().map(|script| &script["name"]).collect();
+        let names: Vec<&Value> = scripts
+            .flatten()
+            .map(|script| &script["function"])
+            .collect();
         let wanted = ["resumes", "resumes", "resumes", "resumes", "<module>"];
         assert_eq!(names, wanted, "{what}");
         assert_eq!(frames.last().expect("some")["function"], "_start", "{what}");
@@ -333,7 +337,7 @@ fn coroutines_that_wait() {
                     .map(|script| {
                         format!(
                             "{}:{}",
-                            script["name"].as_str().expect("a name"),
+                            script["function"].as_str().expect("a name"),
                             script["line"]
                         )
                     })

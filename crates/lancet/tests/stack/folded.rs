@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::output::{folder, stack};
-use crate::support::{Guest, LIMIT, await_handler, installed, skip, tool, until};
+use crate::support::{Guest, LIMIT, await_handler, installed, schema, skip, tool, until};
 
 const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(2)";
 
@@ -214,17 +214,14 @@ fn a_wait_is_one_row_whoever_has_the_lock() {
 
 /// Asserts that no wait is split; `None` if a wait was not seen.
 fn one_row_a_wait(said: &str) -> Option<()> {
-    let records: Vec<Value> = said
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let records = schema::records(&["stack"], said);
     let of = |kind: &'static str| {
         let all = records.iter();
         all.filter(move |record| record["record"] == kind)
     };
     let acquire = "asleep in acquire of a lock";
     let seen_at = |line: &str| {
-        let rows = of("place").filter(|row| row["place"] == line && row["running"] == false);
+        let rows = of("place").filter(|row| row["at"] == line && row["running"] == false);
         let waits = rows.filter(|row| {
             let state = row["state"].as_str().unwrap_or_default();
             state.starts_with("waits for a mutex") || state == acquire

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::languages::{DEEP, PERL, PHP, PYTHON, own, start};
 use super::output::{records, stack};
+use crate::output::address;
 use crate::support::Guest;
 
 /// Per frame of the main thread: the place it executes at, and its CFA, as gdb computes them.
@@ -41,8 +42,8 @@ fn agree(guest: &Guest, least: usize) {
         .filter(|frame| frame["tid"] == main)
         .map(|frame| {
             (
-                frame["ip"].as_u64().expect("an address"),
-                frame["sp"].as_u64().expect("an address"),
+                address(&frame["ip"]).expect("an address"),
+                address(&frame["sp"]).expect("an address"),
             )
         })
         .collect();
@@ -80,7 +81,7 @@ fn ruby_600_frames_deep() {
         let scripts = frames
             .iter()
             .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
-        scripts.filter(|script| script["name"] == name).count()
+        scripts.filter(|script| script["function"] == name).count()
     };
     assert_eq!(
         (count("deep"), count("block in deep"), count("<main>")),

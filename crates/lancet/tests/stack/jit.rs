@@ -62,7 +62,7 @@ fn it_stands_in_the_frame_of_who_runs_scripts() {
             let scripts = frame["scripts"].as_array().expect("a list");
             assert_eq!(scripts.len(), names.len(), "{what}: {frame}");
             for (script, name) in scripts.iter().zip(names) {
-                let found = script["name"].as_str().expect("a name");
+                let found = script["function"].as_str().expect("a name");
                 assert!(found.starts_with(name), "{what}: {frame}");
             }
         }

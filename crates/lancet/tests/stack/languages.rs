@@ -109,7 +109,7 @@ pub fn seen(language: &Language, guest: &Guest, what: &str) -> Vec<(u64, Vec<Fra
 fn frame(script: &Value) -> Frame {
     let field = |field: &str| script[field].as_str().unwrap_or_default().to_owned();
     (
-        field("name"),
+        field("function"),
         field("path"),
         script["line"].as_u64().unwrap_or(0),
     )

@@ -29,7 +29,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) {
 fn frames(file: &Path) -> Vec<(String, u64, String, Value)> {
     let output = stack(&["--json", file.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let mut frames: Vec<_> = records(&output, "frame")
+    let mut frames: Vec<_> = records(&output, "function")
         .into_iter()
         .map(|frame| {
             let word = |field: &str| frame[field].as_str().unwrap_or("?").to_owned();
@@ -213,7 +213,7 @@ fn the_c_librarys_archive_is_read_whole() {
         files * 10 > members * 8 && files <= members,
         "{files} of {members}"
     );
-    let largest = records(&output, "frame")[0]["bytes"]
+    let largest = records(&output, "function")[0]["bytes"]
         .as_u64()
         .expect("bytes");
     assert!((30_000..1_000_000).contains(&largest), "{largest}");

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::lancet;
+use crate::support::{lancet, schema};
 
 /// Runs `lancet stack`.
 pub fn stack(args: &[&str]) -> Output {
@@ -24,11 +24,13 @@ pub fn text(output: &Output) -> String {
 
 /// The records of one kind that it wrote with `--json`.
 pub fn records(output: &Output, kind: &str) -> Vec<Value> {
-    let lines = text(output);
-    let all = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let all = schema::records(&["stack"], &text(output)).into_iter();
     all.filter(|line| line["record"] == kind).collect()
+}
+
+/// An address as records have it.
+pub fn address(value: &Value) -> Option<u64> {
+    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
 /// A folder below the build's, kept after the test.

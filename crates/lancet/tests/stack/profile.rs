@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::{Guest, LIMIT, Output, TempDir, chosen, lancet, run};
+use crate::support::{Guest, LIMIT, Output, TempDir, chosen, lancet, run, schema};
 
 /// Runs `lancet profile` with these arguments.
 fn profile(args: &[&str]) -> Output {
@@ -17,9 +17,7 @@ fn profile(args: &[&str]) -> Output {
 
 /// The records that it wrote with `--json`.
 fn records(output: &Output) -> Vec<Value> {
-    let lines = output.stdout.lines();
-    let records = lines.map(|line| serde_json::from_str(line).expect("JSON"));
-    records.collect()
+    schema::records(&["profile"], &output.stdout)
 }
 
 #[test]
@@ -150,7 +148,7 @@ impl Seen {
         let output = profile(&["-p", &pid.to_string(), "--for", "1s", "--json"]);
         for record in records(&output) {
             let number = |name: &str| record[name].as_f64().expect("a number");
-            let is_work = record["name"]
+            let is_work = record["place"]["function"]
                 .as_str()
                 .is_some_and(|name| name.ends_with("work"));
             match record["record"].as_str() {
@@ -168,7 +166,12 @@ impl Seen {
 /// The samples of a function that one caller has.
 fn samples(function: &Value, caller: &str) -> f64 {
     let callers = function["callers"].as_array().expect("a list").iter();
-    let is_it = |one: &&Value| one["name"].as_str().expect("a name").ends_with(caller);
+    let is_it = |one: &&Value| {
+        one["place"]["function"]
+            .as_str()
+            .expect("a name")
+            .ends_with(caller)
+    };
     let found = callers.filter(is_it);
     let samples = found.map(|one| one["samples"].as_f64().expect("a number"));
     samples.sum()

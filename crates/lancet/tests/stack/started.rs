@@ -25,7 +25,7 @@ made.each { |pid| Process.kill(:KILL, pid); Process.wait(pid) }
 
 fn place(records: &[Value], method: &str) -> u64 {
     let here = |record: &&Value| {
-        record["place"]
+        record["at"]
             .as_str()
             .is_some_and(|place| place.contains(method))
     };

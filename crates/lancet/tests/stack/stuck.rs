@@ -65,7 +65,7 @@ fn that_no_thread_goes_on_is_told_without_an_owner() {
     );
     let (said, _) = look(guest.pid, &["--json"]);
     let record = format!(
-        "{{\"pid\":{},\"record\":\"standstill\",\"tids\":[",
+        "{{\"record\":\"standstill\",\"pid\":{},\"tids\":[",
         guest.pid
     );
     assert!(said.contains(&record), "{said}");
@@ -324,8 +324,8 @@ fn says_after_seconds(pid: i32) -> String {
         let records = said
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a record"));
-        let mut slept = records.filter_map(|record| record["state"]["asleep_s"].as_f64());
-        slept.any(|slept| slept > 3.0).then(|| look(pid, &[]).0)
+        let mut slept = records.filter_map(|record| record["state"]["asleep_ns"].as_f64());
+        slept.any(|slept| slept > 3e9).then(|| look(pid, &[]).0)
     })
 }
 

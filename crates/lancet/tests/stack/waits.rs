@@ -174,8 +174,9 @@ fn since_when_a_thread_waits_is_told() {
             .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let mut pops = stacks.filter(|record| record["state"]["name"] == "pops");
         pops.next()
-            .and_then(|stack| stack["state"]["asleep_s"].as_f64())
+            .and_then(|stack| stack["state"]["asleep_ns"].as_f64())
             .unwrap_or(0.0)
+            / 1e9
     };
     let first = asleep(&until(&guest, &["--json"], |said| asleep(said) > 0.0));
     let second = asleep(&until(&guest, &["--json"], |said| {

@@ -13,6 +13,7 @@ mod patience;
 mod program;
 mod redmine;
 mod rows;
+pub mod schema;
 mod screen;
 mod shown;
 mod snapshot;

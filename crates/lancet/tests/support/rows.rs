@@ -30,12 +30,12 @@ impl Report {
             let number = |key: &str| record[key].as_u64().unwrap_or(0);
             let pid = record["pid"].as_i64().unwrap_or(0);
             match record["record"].as_str() {
-                Some("guest") => {
+                Some("process") => {
                     report.guests.insert(pid, BTreeMap::new());
                 }
                 Some("row") => {
-                    let place = match record["path"].as_str() {
-                        Some(path) => format!("{path}:{}", number("line")),
+                    let place = match record["place"]["path"].as_str() {
+                        Some(path) => format!("{path}:{}", record["place"]["line"]),
                         None => "-".into(),
                     };
                     let kind = plain(record["type"].as_str().unwrap_or("?"));
@@ -46,7 +46,7 @@ impl Report {
                 }
                 Some("loss") => report
                     .losses
-                    .push(record["loss"].as_str().unwrap_or("?").into()),
+                    .push(record["text"].as_str().unwrap_or("?").into()),
                 _ => {}
             }
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::support::{installed, is_root, skip, tool};
+use crate::support::{installed, is_root, schema, skip, tool};
 
 /// Runs `lancet tune`.
 pub fn tune(args: &[&str]) -> Output {
@@ -41,11 +41,7 @@ pub type Checks = BTreeMap<String, Value>;
 
 /// Reads what `--json` wrote; it must have all of the fields a program relies on, and agree with its summary.
 pub fn checks(output: &Output) -> Checks {
-    let lines: Vec<Value> = String::from_utf8(output.stdout.clone())
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = schema::records(&["tune"], std::str::from_utf8(&output.stdout).unwrap());
     let (losses, lines) = lines.split_last().unwrap();
     // What could not be read is in the exit code and in the last record, or in neither.
     let unread: Vec<&Value> = losses["losses"].as_array().unwrap().iter().collect();
@@ -70,9 +66,9 @@ pub fn checks(output: &Output) -> Checks {
         })
         .collect();
     for check in all.values() {
-        let words = check["verdict"].as_str().unwrap().replace('-', " ");
+        let words = check["verdict"].as_str().unwrap();
         assert!(
-            summary[&words].as_u64().unwrap() > 0,
+            summary["verdicts"][words].as_u64().unwrap() > 0,
             "{words} in {summary}"
         );
     }

@@ -1,7 +1,9 @@
-//! `--json`: one object a line. The schema is docs/calls-json.md; a test holds this file against it.
+//! `--json`: one object a line, of the records of [`answer::calls`].
 
 use super::{CHUNK, Layout};
 use crate::json::{self, end_string, string};
+use answer::calls::Record;
+use answer::common::{Language, Place, Process};
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
@@ -9,114 +11,53 @@ use calls::stacks::{Kept, Open as Left, Stacks};
 use calls::{Line, Memo};
 use prototypes::digits::{decimal, hex, padded};
 use prototypes::{CallValues, Prepared, Show};
-use serde::Serialize;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// The number of the schema in docs/calls-json.md, which the record of a process carries.
-const SCHEMA: u32 = 1;
+/// What is written of an event that is neither a call nor a return. A call is written by [`Calls::ended`], a system call
+/// of `lancet syscalls` by [`crate::syscalls::json`].
+pub(crate) fn other(event: &Event) -> Option<Record<'_>> {
+    let at = event.at;
+    let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
+    Some(match &event.kind {
+        EventKind::Opened(opened) => {
+            let process = Process::new(pid, opened.command.join(" "));
+            Record::Process(match opened.vm.as_str() {
+                "" => process,
+                vm => process.with(Language::of(vm)),
+            })
+        }
+        EventKind::Signal(signal) => Record::Signal {
+            pid,
+            tid,
+            time_ns,
+            signal: signal.number,
+        },
+        EventKind::Forked(child) => Record::Fork {
+            pid,
+            tid,
+            time_ns,
+            child: *child,
+        },
+        EventKind::Ended(end) => Record::End {
+            pid,
+            code: match end {
+                calls::event::End::Exited(code) => Some(*code),
+                _ => None,
+            },
+            signal: match end {
+                calls::event::End::Killed(signal) => Some(*signal),
+                _ => None,
+            },
+            exec: *end == calls::event::End::Replaced,
+        },
+        EventKind::Call(_) | EventKind::Return(_) | EventKind::Thread(_) => return None,
+    })
+}
 
 /// A line of a script, as records have it.
-#[derive(Serialize)]
-pub struct ScriptLine<'a> {
-    path: &'a str,
-    line: u32,
-    name: &'a str,
-}
-
-impl<'a> From<&'a Line> for ScriptLine<'a> {
-    fn from(line: &'a Line) -> Self {
-        ScriptLine {
-            path: &line.path,
-            line: line.line,
-            name: &line.name,
-        }
-    }
-}
-
-/// What is written seldom. A call is written by [`Calls::ended`], a system call of `lancet syscalls` by
-/// [`crate::syscalls::json`].
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "lowercase")]
-pub(crate) enum Record<'a> {
-    Guest {
-        schema: u32,
-        pid: i32,
-        command: &'a [String],
-        vm: Option<&'a str>,
-    },
-    Signal {
-        pid: i32,
-        tid: u32,
-        time_ns: u64,
-        signal: i32,
-    },
-    Fork {
-        pid: i32,
-        tid: u32,
-        time_ns: u64,
-        child: i32,
-    },
-    End {
-        pid: i32,
-        code: Option<i32>,
-        signal: Option<i32>,
-        exec: bool,
-    },
-    Loss {
-        pid: i32,
-        records: u64,
-        threads: u64,
-        counts: u64,
-        /// Left out where there was none, as nearly always.
-        #[serde(skip_serializing_if = "is_zero")]
-        panics: u64,
-    },
-}
-
-impl<'a> Record<'a> {
-    /// What is written of an event that is neither a call nor a return.
-    pub(crate) fn of(event: &'a Event) -> Option<Self> {
-        let at = event.at;
-        let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
-        Some(match &event.kind {
-            EventKind::Opened(opened) => Record::Guest {
-                schema: SCHEMA,
-                pid,
-                command: &opened.command,
-                vm: (!opened.vm.is_empty()).then_some(&opened.vm),
-            },
-            EventKind::Signal(signal) => Record::Signal {
-                pid,
-                tid,
-                time_ns,
-                signal: signal.number,
-            },
-            EventKind::Forked(child) => Record::Fork {
-                pid,
-                tid,
-                time_ns,
-                child: *child,
-            },
-            EventKind::Ended(end) => Record::End {
-                pid,
-                code: match end {
-                    calls::event::End::Exited(code) => Some(*code),
-                    _ => None,
-                },
-                signal: match end {
-                    calls::event::End::Killed(signal) => Some(*signal),
-                    _ => None,
-                },
-                exec: *end == calls::event::End::Replaced,
-            },
-            EventKind::Call(_) | EventKind::Return(_) | EventKind::Thread(_) => return None,
-        })
-    }
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+pub(crate) fn place(line: &Line) -> Place<'_> {
+    Place::new(&*line.path, line.line, &*line.name)
 }
 
 /// How calls from one module to one function are written: all that is the same for each of them.
@@ -173,25 +114,6 @@ struct Calls<'a> {
 /// The time in nanoseconds since 1970.
 pub(crate) fn nanos(at: At) -> u64 {
     at.time.as_nanos() as u64
-}
-
-fn write(out: &mut dyn Write, record: &Record) -> io::Result<()> {
-    json::line(out, record)
-}
-
-/// Writes what got lost, as every run ends.
-pub fn losses(out: &mut dyn Write, end: &End) -> io::Result<()> {
-    for (pid, losses) in &end.losses {
-        let loss = Record::Loss {
-            pid: *pid,
-            records: losses.records,
-            threads: losses.without_ring,
-            counts: losses.uncounted,
-            panics: losses.panics,
-        };
-        write(out, &loss)?;
-    }
-    Ok(())
 }
 
 fn push(out: &mut Vec<u8>, text: &str) {
@@ -321,19 +243,19 @@ impl Calls<'_> {
         self.values(&plan.prepared, call, back.map(|(_, back)| back));
         let out = &mut self.text;
         if call.line.is_none() && call.library.is_none() && call.callers.is_empty() {
-            return push(out, ",\"line\":null,\"library\":null,\"callers\":[]}\n");
+            return push(out, ",\"place\":null,\"library\":null,\"callers\":[]}\n");
         }
         let line = call
             .line
             .as_ref()
             .filter(|line| !line.is_of_no_application());
         for (name, line) in [
-            (",\"line\":", line),
+            (",\"place\":", line),
             (",\"library\":", call.library.as_ref()),
         ] {
             push(out, name);
             or_null(line, out, |line, out| {
-                out.extend_from_slice(self.lines.of(line, script_line));
+                out.extend_from_slice(self.lines.of(line, place_text));
             });
         }
         push(out, ",\"callers\":");
@@ -414,10 +336,10 @@ impl Calls<'_> {
 }
 
 /// The text of a script's line.
-pub(crate) fn script_line(line: &Line) -> Vec<u8> {
+pub(crate) fn place_text(line: &Line) -> Vec<u8> {
     let mut text = Vec::new();
     // Writing to a Vec does not fail.
-    let _ = json::line(&mut text, &ScriptLine::from(line));
+    let _ = json::line(&mut text, &place(line));
     text.pop();
     text
 }
@@ -452,8 +374,8 @@ impl Consumer for Json<'_> {
                 return Ok(());
             }
         }
-        match Record::of(&event) {
-            Some(record) => write(&mut self.calls.text, &record),
+        match other(&event) {
+            Some(record) => json::line(&mut self.calls.text, &record),
             None => Ok(()),
         }
     }
@@ -463,10 +385,9 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, _: End) -> io::Result<()> {
         let open = self.stacks.drain(None);
         self.all_open(open);
-        losses(&mut self.calls.text, &end)?;
         self.hand_on()?;
         self.out.flush()
     }

@@ -10,8 +10,9 @@
 
 use super::still_open::{place, too_early, verdicts};
 use crate::figures::{grouped, plural, size, span};
+use answer::calls::Record;
+use answer::common::nanos;
 use calls::allocations::{LEAST_WATCH, NotFreed, PARTS, Row};
-use serde::Serialize;
 use std::io::{self, Write};
 
 /// So many rows are shown to people; the rest is summed up.
@@ -125,32 +126,6 @@ fn summary(all: &NotFreed) -> String {
     text
 }
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Allocations {
-        allocated: u64,
-        kept: u64,
-        bytes: u64,
-        foreign: u64,
-        ended: u64,
-        untold: u64,
-        lost: u64,
-        recorded: bool,
-        given_up: &'a [String],
-        watched_s: f64,
-    },
-    NotFreed {
-        function: &'a str,
-        line: Option<&'a str>,
-        allocated: u64,
-        kept: u64,
-        bytes: u64,
-        oldest_s: f64,
-        leaks: bool,
-    },
-}
-
 /// Writes them for programs.
 pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> {
     let record = Record::Allocations {
@@ -163,17 +138,17 @@ pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> 
         lost: all.lost,
         recorded: all.recorded,
         given_up: &all.unknown,
-        watched_s: all.watched.as_secs_f64(),
+        watched_ns: nanos(all.watched),
     };
     crate::json::line(out, &record)?;
     for row in &all.rows {
         let record = Record::NotFreed {
             function: &row.call,
-            line: (!row.line.is_empty()).then_some(&row.line),
+            at: (!row.line.is_empty()).then_some(&row.line),
             allocated: row.allocated,
             kept: row.kept,
             bytes: row.bytes,
-            oldest_s: row.oldest.as_secs_f64(),
+            oldest_ns: nanos(row.oldest),
             leaks: row.leaks,
         };
         crate::json::line(out, &record)?;

@@ -10,8 +10,9 @@
 
 use crate::figures::{grouped, plural, span};
 use crate::text::printable;
+use answer::calls::Record;
+use answer::common::nanos;
 use calls::descriptors::{LEAST_WATCH, PARTS, StillOpen};
-use serde::Serialize;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -130,30 +131,6 @@ fn summary(all: &StillOpen) -> String {
     text
 }
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Descriptors {
-        opened: u64,
-        open: u64,
-        before: u64,
-        before_closed: u64,
-        closed_unseen: u64,
-        came_unseen: u64,
-        watched_s: f64,
-        limit: Option<u64>,
-    },
-    StillOpen {
-        function: &'a str,
-        line: Option<&'a str>,
-        opened: u64,
-        open: u64,
-        oldest_s: f64,
-        leaks: bool,
-        example: Option<&'a str>,
-    },
-}
-
 /// Writes them for programs.
 pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()> {
     let record = Record::Descriptors {
@@ -163,17 +140,17 @@ pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()>
         before_closed: all.before_closed,
         closed_unseen: all.closed_unseen,
         came_unseen: all.came_unseen,
-        watched_s: all.watched.as_secs_f64(),
+        watched_ns: nanos(all.watched),
         limit: all.limit,
     };
     crate::json::line(out, &record)?;
     for row in &all.rows {
         let record = Record::StillOpen {
             function: &row.call,
-            line: (!row.line.is_empty()).then_some(&row.line),
+            at: (!row.line.is_empty()).then_some(&row.line),
             opened: row.opened,
             open: row.open,
-            oldest_s: row.oldest.as_secs_f64(),
+            oldest_ns: nanos(row.oldest),
             leaks: row.leaks,
             example: (!row.example.is_empty()).then_some(&row.example),
         };

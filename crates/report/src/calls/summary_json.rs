@@ -1,41 +1,13 @@
-//! The table of `-c` as JSON: one object a row. The schema is docs/calls-json.md.
+//! The table of `-c` as JSON: one object a row.
 
 use super::format::Counted;
+use answer::calls::{Record, Row as Written};
 use calls::summary::{Row, bucket_bounds};
-use serde::Serialize;
 use std::io::{self, Write};
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "lowercase")]
-enum Record<'a> {
-    Row {
-        function: &'a str,
-        line: Option<&'a str>,
-        calls: u64,
-        left: u64,
-        failed: u64,
-        bytes: u64,
-        rows: u64,
-        total_ns: Option<u64>,
-        mean_ns: Option<u64>,
-        p50_ns: Option<u64>,
-        p95_ns: Option<u64>,
-        p99_ns: Option<u64>,
-        max_ns: Option<u64>,
-        buckets: Vec<[u64; 3]>,
-    },
-    Total {
-        calls: u64,
-        left: u64,
-        total_ns: u64,
-    },
-}
-
-/// Writes the rows, their sum and what was lost.
+/// Writes the rows and their sum.
 pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
-    let Counted {
-        rows, unit, end, ..
-    } = *counted;
+    let Counted { rows, unit, .. } = *counted;
     if let Some(still_open) = counted.still_open {
         super::still_open::print_json(out, still_open)?;
     }
@@ -47,9 +19,9 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         let filled = row.buckets.iter().enumerate();
         let filled = filled.filter(|(_, count)| **count != 0 && row.is_timed());
         let time = |ticks: u64| row.is_timed().then(|| nanos(ticks));
-        let record = Record::Row {
+        let row = Written {
             function,
-            line: (!line.is_empty()).then_some(line),
+            at: (!line.is_empty()).then_some(line),
             calls: row.calls,
             left: row.left,
             failed: row.failed,
@@ -68,7 +40,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
                 })
                 .collect(),
         };
-        crate::json::line(out, &record)?;
+        crate::json::line(out, &Record::Row(Box::new(row)))?;
     }
     let sum = |of: fn(&Row) -> u64| super::format::sum(rows.iter().map(|(_, row)| of(row)));
     let total = Record::Total {
@@ -76,6 +48,5 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         left: sum(|row| row.left),
         total_ns: nanos(sum(|row| row.total)),
     };
-    crate::json::line(out, &total)?;
-    super::json::losses(out, end)
+    crate::json::line(out, &total)
 }

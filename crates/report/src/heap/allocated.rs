@@ -3,12 +3,10 @@
 use std::io::{self, Write};
 
 use heap::{About, Allocated};
-use serde::Serialize;
 
 use crate::Style;
 use crate::columns::{Line, Tone, aligned, written};
 use crate::figures::{grouped, size};
-use crate::json::line;
 use crate::text::printable;
 
 /// What is left when what objects have is taken away.
@@ -93,40 +91,20 @@ pub(crate) fn table(
     aligned(out, &lines, style)
 }
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Allocated {
-        kind: Option<&'a str>,
-        objects: Option<u64>,
-        bytes: Option<u64>,
-        in_malloc: u64,
-    },
-}
-
-/// Writes a record for each kind, and one for the rest.
-pub(crate) fn json(out: &mut dyn Write, about: &About) -> io::Result<()> {
-    for one in &about.allocated {
-        line(
-            out,
-            &Record::Allocated {
-                kind: Some(&one.kind),
-                objects: Some(one.objects),
-                bytes: Some(one.bytes),
-                in_malloc: one.in_malloc,
-            },
-        )?;
-    }
-    match rest(about).filter(|_| !about.allocated.is_empty()) {
-        None => Ok(()),
-        Some(in_malloc) => line(
-            out,
-            &Record::Allocated {
-                kind: None,
-                objects: None,
-                bytes: None,
-                in_malloc,
-            },
-        ),
-    }
+/// A row for each kind, and one for the rest, for programs.
+pub(crate) fn rows(about: &About) -> Vec<answer::heap::Allocated<'_>> {
+    let kinds = about.allocated.iter().map(|one| answer::heap::Allocated {
+        kind: Some(&one.kind),
+        objects: Some(one.objects),
+        bytes: Some(one.bytes),
+        in_malloc: one.in_malloc,
+    });
+    let rest = rest(about).filter(|_| !about.allocated.is_empty());
+    let rest = rest.map(|in_malloc| answer::heap::Allocated {
+        kind: None,
+        objects: None,
+        bytes: None,
+        in_malloc,
+    });
+    kinds.chain(rest).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use answer::heap::Record;
 use heap::Snapshot;
 use heap::answers::Answers;
 use heap::answers::diff::{Change, Diff};
-use serde::Serialize;
 
 use super::format::{Format, Options};
 use super::table::List;
@@ -17,35 +17,6 @@ use crate::json::line as record;
 
 /// Said where births are unknown.
 const WEAK: &str = "not all births between the two snapshots were seen, so an address that was used again by an object of the same type counts as the old object";
-
-/// A record of the output in JSON.
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record {
-    Diff {
-        by_birth: bool,
-        new_objects: u64,
-        new_bytes: u64,
-        gone_objects: u64,
-        gone_bytes: u64,
-    },
-    Change {
-        name: String,
-        objects_before: u64,
-        bytes_before: u64,
-        objects: u64,
-        bytes: u64,
-        new_objects: u64,
-        new_bytes: u64,
-        retained: u64,
-    },
-    NewAt {
-        site: Option<String>,
-        objects: u64,
-        bytes: u64,
-        retained: u64,
-    },
-}
 
 /// Writes what is new in the later snapshot, whose answers these are.
 ///
@@ -141,7 +112,7 @@ fn records(
         record(
             out,
             &Record::NewAt {
-                site: one.key.map(|site| words::site(snapshot, site)),
+                site: one.key.map(|site| json::place(snapshot, site)),
                 objects: one.objects,
                 bytes: one.bytes,
                 retained: one.retained,

@@ -1,14 +1,14 @@
-//! One JSON object a line. The schema is a promise, written down in `docs/heap-json.md`: a field never changes its
-//! meaning, new ones may come.
+//! One JSON object a line, of the records of [`answer::heap`].
 
 use std::io::{self, Write};
 
+use answer::common::{Address, Language, Place, Process};
+use answer::heap::{Held, Holds, Record, Step};
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
 use heap::answers::paths::{self, Ways};
 use heap::answers::suspects::Suspected;
-use heap::{Snapshot, answers::Answers};
-use serde::Serialize;
+use heap::{Site, Snapshot, answers::Answers};
 
 use super::format::{Format, Options};
 use super::{allocated, suspects, words};
@@ -17,7 +17,7 @@ use crate::json::line as record;
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
     name: "json",
-    about: "One JSON object a line (see docs/heap-json.md)",
+    about: "One JSON object a line (see docs/json.md)",
     is_json: true,
     rows: 1000,
     most_objects: u64::MAX,
@@ -25,147 +25,13 @@ pub static FORMAT: Format = Format {
     write,
 };
 
-/// The number of the schema. It rises when a field goes away or changes its meaning.
-const SCHEMA: u32 = 1;
-
-/// A record of the output.
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Snapshot {
-        schema: u32,
-        pid: i32,
-        language: &'a str,
-        version: &'a str,
-        command: &'a str,
-        host: &'a str,
-        taken_at_ns: u64,
-        resident: Option<u64>,
-        objects: u64,
-        bytes: u64,
-        garbage_objects: u64,
-        garbage_bytes: u64,
-        garbage_cycles: u64,
-        collector_off: Option<bool>,
-        references: u64,
-        roots: u64,
-        contents: bool,
-    },
-    Note {
-        text: &'a str,
-    },
-    Suspect {
-        what: &'static str,
-        text: String,
-        retained: u64,
-        percent: u64,
-        address: Option<String>,
-        r#type: Option<String>,
-        site: Option<String>,
-        holds: Option<Holds>,
-        path: Vec<Held>,
-    },
-    Born {
-        since_ns: u64,
-        objects: u64,
-        bytes: u64,
-    },
-    Holder {
-        text: String,
-        address: Option<String>,
-        objects: u64,
-        retained: u64,
-        r#type: String,
-        site: Option<String>,
-    },
-    Group {
-        by: &'static str,
-        name: Option<String>,
-        objects: u64,
-        bytes: u64,
-        retained: u64,
-    },
-    Garbage {
-        r#type: String,
-        objects: u64,
-        bytes: u64,
-        in_cycles: u64,
-        finalizers: u64,
-    },
-    EqualTexts {
-        address: String,
-        objects: u64,
-        frozen: u64,
-        length: Option<u64>,
-        wasted: u64,
-        site: Option<String>,
-        contents: Option<String>,
-    },
-    SameName {
-        name: String,
-        classes: u64,
-        retained: u64,
-    },
-    Sparse {
-        r#type: String,
-        objects: u64,
-        length: u64,
-        capacity: u64,
-        wasted: u64,
-        worst: String,
-    },
-    Stack {
-        name: String,
-        address: Option<String>,
-        thread: Option<u32>,
-        retained: u64,
-    },
-    Path {
-        address: String,
-        r#type: String,
-        bytes: u64,
-        retained: u64,
-        garbage: bool,
-        contents: Option<String>,
-        path: Vec<Held>,
-    },
-    Way {
-        objects: u64,
-        bytes: u64,
-        left_out: usize,
-        steps: Vec<Step>,
-    },
-    Rest {
-        of: &'static str,
-        rows: u64,
-        objects: Option<u64>,
-        bytes: Option<u64>,
-    },
-}
-
-/// What a suspect holds.
-#[derive(Serialize)]
-struct Holds {
-    r#type: String,
-    objects: u64,
-    retained: u64,
-    site: Option<String>,
-}
-
-/// An object on a path.
-#[derive(Serialize)]
-struct Held {
-    by: String,
-    r#type: String,
-    address: String,
-    retained: u64,
-}
-
-/// A step of a way.
-#[derive(Serialize)]
-struct Step {
-    by: String,
-    r#type: String,
+/// A line of a file.
+pub(super) fn place(snapshot: &Snapshot, site: Site) -> Place<'_> {
+    Place::new(
+        String::from_utf8_lossy(snapshot.text(site.file)),
+        site.line,
+        "",
+    )
 }
 
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
@@ -182,16 +48,21 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     }
     let snapshot = answers.analysis.snapshot();
     groups(out, "type", &answers.types, options, |name| {
-        Some(words::text(snapshot, *name))
+        (Some(words::text(snapshot, *name)), None)
     })?;
     groups(out, "kind", &answers.kinds, options, |name| {
-        Some(words::text(snapshot, *name))
+        (Some(words::text(snapshot, *name)), None)
     })?;
     groups(out, "site", &answers.sites, options, |line| {
-        line.map(|line| words::site(snapshot, line))
+        let name = line.map(|line| words::site(snapshot, line));
+        (name, line.map(|line| place(snapshot, line)))
     })?;
-    groups(out, "owner", &answers.owners, options, Clone::clone)?;
-    allocated::json(out, snapshot.about())?;
+    groups(out, "owner", &answers.owners, options, |owner| {
+        (owner.clone(), None)
+    })?;
+    for one in allocated::rows(snapshot.about()) {
+        record(out, &Record::Allocated(one))?;
+    }
     garbage(out, answers, options)?;
     stacks(out, answers, options)?;
     wasteful(out, answers, options)
@@ -212,27 +83,29 @@ pub(super) fn holders(
             objects: holder.objects,
             retained: holder.retained,
             r#type: words::text(snapshot, holder.name),
-            site: holder.site.map(|site| words::site(snapshot, site)),
+            site: holder.site.map(|site| place(snapshot, site)),
         };
         record(out, &one)?;
     }
     rest(out, "holder", holders.len(), options)
 }
 
-fn address(snapshot: &Snapshot, object: u32) -> String {
-    format!("{:#x}", snapshot.address(object))
+fn address(snapshot: &Snapshot, object: u32) -> Address {
+    Address(snapshot.address(object))
 }
 
 /// The record of the snapshot, and those of what is missing.
 pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
     let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
     let about = snapshot.about();
+    let language = Language {
+        name: &about.language,
+        version: Some(&about.version),
+    };
+    let process = Process::new(about.pid, &*about.command_line).with(language);
+    record(out, &Record::Process(process))?;
     let first = Record::Snapshot {
-        schema: SCHEMA,
         pid: about.pid,
-        language: &about.language,
-        version: &about.version,
-        command: &about.command_line,
         host: &about.host,
         taken_at_ns: about.taken_at,
         resident: (about.rss > 0).then_some(about.rss),
@@ -284,7 +157,7 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
             r#type: words::typed(snapshot, mass.name, mass.label),
             objects: mass.objects,
             retained: mass.retained,
-            site: mass.site.map(|(site, _)| words::site(snapshot, site)),
+            site: mass.site.map(|(site, _)| place(snapshot, site)),
         });
         record(
             out,
@@ -295,7 +168,7 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
                 percent: suspects::percent_of(answers, suspect),
                 address: object.map(|object| address(snapshot, object)),
                 r#type: name,
-                site: site.map(|site| words::site(snapshot, site)),
+                site: site.map(|site| place(snapshot, site)),
                 holds,
                 path: told(answers, &suspects::steps(answers, suspect)),
             },
@@ -325,19 +198,22 @@ pub(super) fn rest(
     }
 }
 
-fn groups<K>(
+/// Writes groups; `name` says what one is called and, of a line, where it is.
+fn groups<'a, K>(
     out: &mut dyn Write,
     by: &'static str,
     groups: &[Group<K>],
     options: &Options,
-    name: impl Fn(&K) -> Option<String>,
+    name: impl Fn(&K) -> (Option<String>, Option<Place<'a>>),
 ) -> io::Result<()> {
     for group in groups.iter().take(options.top) {
+        let (name, site) = name(&group.key);
         record(
             out,
             &Record::Group {
                 by,
-                name: name(&group.key),
+                name,
+                site,
                 objects: group.objects,
                 bytes: group.bytes,
                 retained: group.retained,
@@ -404,7 +280,7 @@ fn wasteful(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
                 frozen: one.frozen,
                 length: snapshot.length(one.object),
                 wasted: one.wasted,
-                site: one.site.map(|(site, _)| words::site(snapshot, site)),
+                site: one.site.map(|(site, _)| place(snapshot, site)),
                 contents: contents(snapshot, one.object, options),
             },
         )?;

@@ -1,24 +1,24 @@
-//! One JSON object a line. The schema is a promise, written down in `docs/mem-json.md`: a field
-//! never changes its meaning, new ones may come.
+//! One JSON object a line, of the records of [`answer::mem`].
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
+use answer::common::{Language, Place, Process, nanos};
+use answer::losses::Loss;
+use answer::mem::{Change, Cut, Figures, Held, Record, Subject};
 use births::analysis::{
     Census, Counts, Delta, Frame, Growing, Growth, Key, MERGED_PID, Report, Verdict,
 };
-use serde::Serialize;
 
 use super::format::Format;
 use super::table::parts;
 use super::verdict::sentences;
 use crate::json::line as record;
+use crate::losses::what;
 
 /// For programs; it names each guest, so that however many there are, each has its records.
 pub static FORMAT: Format = Format {
     name: "json",
-    about: "One JSON object a line (see docs/mem-json.md)",
+    about: "One JSON object a line (see docs/json.md)",
     for_people: false,
     most_guests: usize::MAX,
     blank_lines: false,
@@ -29,14 +29,10 @@ pub static FORMAT: Format = Format {
     growth: Some(|out, newer, growth, _| write_growth(out, newer, growth)),
 };
 
-/// The number of the schema. It rises when a field goes away or changes its meaning.
-const SCHEMA: u32 = 1;
-
-/// Writes one look at one guest: `guest`, then `row` and `before` in the order of the report, then
-/// `total`, then a `loss` for each sentence.
+/// Writes one look at one process.
 pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::Result<()> {
     let pid = pid(census);
-    record(out, &guest(census, report.by.name(), None))?;
+    head(out, census, report.by.name(), None)?;
     judged(out, census, report.verdict.as_ref())?;
     for row in &report.rows {
         if row.before {
@@ -56,8 +52,8 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
                 out,
                 &Record::Row {
                     pid,
-                    key: Subject::from(&row.key),
-                    counts: row.counts.into(),
+                    of: subject(&row.key),
+                    counts: figures(row.counts),
                     alive: alive(&row.counts, census),
                 },
             )?;
@@ -67,16 +63,16 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
         out,
         &Record::Total {
             pid,
-            counts: report.total.into(),
+            counts: figures(report.total),
             rest: report.rest.map(|rest| Cut {
                 rows: rest.rows,
-                figures: rest.counts.into(),
+                figures: figures(rest.counts),
             }),
             before: Held {
                 live: report.before.live,
                 bytes: report.before.bytes,
             },
-            hidden: report.hidden.into(),
+            hidden: figures(report.hidden),
         },
     )?;
     for (kind, counts) in &report.own {
@@ -105,20 +101,19 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
     losses(out, census)
 }
 
-/// Writes what grew between two looks, of which `newer` is the second: `guest`, a `growth` for
-/// each row, `growth_total`, `loss`.
+/// Writes what grew between two looks, of which `newer` is the second.
 pub fn write_growth(out: &mut dyn io::Write, newer: &Census, growth: &Growth) -> io::Result<()> {
     let pid = pid(newer);
-    record(out, &guest(newer, growth.by.name(), Some(growth.seconds)))?;
+    head(out, newer, growth.by.name(), Some(growth.seconds))?;
     judged(out, newer, growth.verdict.as_ref())?;
     for row in &growth.rows {
         record(
             out,
             &Record::Growth {
                 pid,
-                key: Subject::from(&row.key),
+                of: subject(&row.key),
                 before: row.before,
-                change: row.delta.into(),
+                change: change(row.delta),
                 now_live: row.now.live,
                 now_bytes: row.now.bytes,
                 alive: alive(&row.now, newer),
@@ -129,263 +124,59 @@ pub fn write_growth(out: &mut dyn io::Write, newer: &Census, growth: &Growth) ->
         out,
         &Record::GrowthTotal {
             pid,
-            change: growth.total.into(),
+            change: change(growth.total),
             rest: growth.rest.map(|rest| Cut {
                 rows: rest.rows,
-                figures: rest.delta.into(),
+                figures: change(rest.delta),
             }),
-            hidden: growth.hidden.into(),
+            hidden: change(growth.hidden),
         },
     )?;
     losses(out, newer)
 }
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Guest {
-        schema: u32,
-        pid: Option<i32>,
-        command: &'a str,
-        ruby: &'a str,
-        seconds: f64,
-        interval: Option<f64>,
-        by: &'static str,
-        gc_pause_us: Option<u64>,
-        walk_pause_us: u64,
-        looks: u32,
-        paused_us: u64,
-        garbage_included: bool,
-        #[serde(skip_serializing_if = "none")]
-        intervals: &'a [f64],
-    },
-    Verdict {
-        pid: Option<i32>,
-        verdict: &'static str,
-        text: String,
-        collector_off: bool,
-        followed: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        resident_grown: Option<u64>,
-    },
-    Leak {
-        pid: Option<i32>,
-        #[serde(flatten)]
-        key: Subject<'a>,
-        before: bool,
-        grows: &'static str,
-        #[serde(flatten)]
-        counts: Figures,
-        grown: u64,
-        growing: u64,
-        #[serde(skip_serializing_if = "none")]
-        alive: &'a [u64],
-    },
-    Row {
-        pid: Option<i32>,
-        #[serde(flatten)]
-        key: Subject<'a>,
-        #[serde(flatten)]
-        counts: Figures,
-        #[serde(skip_serializing_if = "none")]
-        alive: &'a [u64],
-    },
-    Before {
-        pid: Option<i32>,
-        #[serde(rename = "type")]
-        kind: &'a str,
-        live: u64,
-        bytes: u64,
-    },
-    Total {
-        pid: Option<i32>,
-        #[serde(flatten)]
-        counts: Figures,
-        rest: Option<Cut<Figures>>,
-        before: Held,
-        hidden: Figures,
-    },
-    Growth {
-        pid: Option<i32>,
-        #[serde(flatten)]
-        key: Subject<'a>,
-        before: bool,
-        #[serde(flatten)]
-        change: Change,
-        now_live: u64,
-        now_bytes: u64,
-        #[serde(skip_serializing_if = "none")]
-        alive: &'a [u64],
-    },
-    GrowthTotal {
-        pid: Option<i32>,
-        #[serde(flatten)]
-        change: Change,
-        rest: Option<Cut<Change>>,
-        hidden: Change,
-    },
-    Own {
-        pid: Option<i32>,
-        #[serde(rename = "type")]
-        kind: &'a str,
-        live: u64,
-        bytes: u64,
-    },
-    Resident {
-        pid: Option<i32>,
-        bytes: u64,
-        parts: BTreeMap<&'static str, u64>,
-    },
-    Loss {
-        pid: Option<i32>,
-        loss: &'a str,
-    },
-}
-
-fn none<T>(list: &&[T]) -> bool {
-    list.is_empty()
-}
-
-/// The fields that say what a row is about. They depend on the grouping.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Subject<'a> {
-    Line {
-        path: Option<&'a str>,
-        line: u32,
-        #[serde(rename = "type")]
-        kind: &'a str,
-    },
-    Method {
-        path: Option<&'a str>,
-        method: &'a str,
-    },
-    File {
-        path: Option<&'a str>,
-    },
-    Gem {
-        gem: &'a str,
-    },
-    Type {
-        #[serde(rename = "type")]
-        kind: &'a str,
-    },
-    Stack {
-        stack: Vec<Call<'a>>,
-        #[serde(rename = "type")]
-        kind: &'a str,
-    },
-}
-
-#[derive(Serialize)]
-struct Call<'a> {
-    path: &'a str,
-    line: u32,
-    method: &'a str,
-}
-
-#[derive(Serialize)]
-struct Figures {
-    born: u64,
-    live: u64,
-    dead: u64,
-    bytes: u64,
-    allocated: u64,
-}
-
-#[derive(Serialize)]
-struct Change {
-    born: i64,
-    live: i64,
-    bytes: i64,
-    allocated: i64,
-}
-
-/// Objects whose births nobody counted.
-#[derive(Serialize)]
-struct Held {
-    live: u64,
-    bytes: u64,
-}
-
-/// The rows that were cut off: how many, and their sum.
-#[derive(Serialize)]
-struct Cut<F> {
-    rows: usize,
-    #[serde(flatten)]
-    figures: F,
-}
-
-impl From<Counts> for Figures {
-    fn from(counts: Counts) -> Self {
-        let Counts {
-            born,
-            live,
-            dead,
-            bytes,
-            allocated,
-            ..
-        } = counts;
-        Self {
-            born,
-            live,
-            dead,
-            bytes,
-            allocated,
-        }
+fn figures(counts: Counts) -> Figures {
+    Figures {
+        born: counts.born,
+        live: counts.live,
+        dead: counts.dead,
+        bytes: counts.bytes,
+        allocated: counts.allocated,
     }
 }
 
-impl From<Delta> for Change {
-    fn from(delta: Delta) -> Self {
-        let Delta {
-            born,
-            live,
-            bytes,
-            allocated,
-        } = delta;
-        Self {
-            born,
-            live,
-            bytes,
-            allocated,
-        }
+fn change(delta: Delta) -> Change {
+    Change {
+        born: delta.born,
+        live: delta.live,
+        bytes: delta.bytes,
+        allocated: delta.allocated,
     }
 }
 
-impl<'a> From<&'a Arc<Frame>> for Call<'a> {
-    fn from(frame: &'a Arc<Frame>) -> Self {
-        Self {
-            path: &frame.path,
-            line: frame.line,
-            method: &frame.method,
-        }
-    }
+fn call(frame: &Frame) -> Place<'_> {
+    Place::new(&*frame.path, frame.line, &*frame.method)
 }
 
-impl<'a> From<&'a Key> for Subject<'a> {
-    fn from(key: &'a Key) -> Self {
-        match key {
-            Key::Line { path, line, kind } => Self::Line {
-                path: path.as_deref(),
-                line: *line,
-                kind,
-            },
-            Key::Method { path, method } => Self::Method {
-                path: path.as_deref(),
-                method,
-            },
-            Key::File { path } => Self::File {
-                path: path.as_deref(),
-            },
-            Key::Gem { name } => Self::Gem { gem: name },
-            Key::Type { kind } => Self::Type { kind },
-            Key::Stack { frames, kind } => Self::Stack {
-                stack: frames.iter().map(Call::from).collect(),
-                kind,
-            },
+fn subject(key: &Key) -> Subject<'_> {
+    let mut of = Subject::default();
+    match key {
+        Key::Line { path, line, kind } => {
+            of.place = path.as_deref().map(|path| Place::new(path, *line, ""));
+            of.kind = Some(kind);
+        }
+        Key::Method { path, method } => {
+            of.place = path.as_deref().map(|path| Place::new(path, 0, &**method));
+        }
+        Key::File { path } => of.place = path.as_deref().map(|path| Place::new(path, 0, "")),
+        Key::Gem { name } => of.gem = Some(name),
+        Key::Type { kind } => of.kind = Some(kind),
+        Key::Stack { frames, kind } => {
+            of.stack = Some(frames.iter().map(|frame| call(frame)).collect());
+            of.kind = Some(kind);
         }
     }
+    of
 }
 
 /// Returns the process of a census; `None` (`null`) if it is of several guests added up.
@@ -393,23 +184,38 @@ fn pid(census: &Census) -> Option<i32> {
     (census.pid != MERGED_PID).then_some(census.pid)
 }
 
-fn guest<'a>(census: &'a Census, by: &'static str, interval: Option<f64>) -> Record<'a> {
-    let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    Record::Guest {
-        schema: SCHEMA,
-        pid: pid(census),
-        command: &census.command,
-        ruby: &census.ruby,
-        seconds: census.seconds,
-        interval,
-        by,
-        gc_pause_us: census.gc_pause.map(micros),
-        walk_pause_us: micros(census.walk_pause),
-        looks: census.looks,
-        paused_us: micros(census.paused),
-        garbage_included: census.garbage_included,
-        intervals: &census.intervals,
-    }
+/// Writes what comes before all else of a look.
+fn head(
+    out: &mut dyn io::Write,
+    census: &Census,
+    by: &'static str,
+    interval: Option<f64>,
+) -> io::Result<()> {
+    let pid = pid(census);
+    let language = Language {
+        name: "Ruby",
+        version: Some(&census.ruby),
+    };
+    let mut process = Process::new(census.pid, &*census.command).with(language);
+    process.pid = pid;
+    record(out, &Record::Process(process))?;
+    let of_seconds = |seconds: f64| (seconds * 1e9).round() as u64;
+    let intervals = census.intervals.iter();
+    record(
+        out,
+        &Record::Look {
+            pid,
+            watched_ns: of_seconds(census.seconds),
+            interval_ns: interval.map(of_seconds),
+            by,
+            collection_pause_ns: census.gc_pause.map(nanos),
+            walk_pause_ns: nanos(census.walk_pause),
+            looks: census.looks,
+            paused_ns: nanos(census.paused),
+            garbage_included: census.garbage_included,
+            intervals_ns: intervals.map(|seconds| of_seconds(*seconds)).collect(),
+        },
+    )
 }
 
 /// The living by the interval of their birth; as many figures as there are intervals.
@@ -448,7 +254,7 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
             out,
             &Record::Leak {
                 pid,
-                key: Subject::from(&leak.key),
+                of: subject(&leak.key),
                 before: leak.before,
                 grows: match leak.growing {
                     Growing::InNumber => "number",
@@ -456,7 +262,7 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
                 },
                 grown: leak.counts.grown,
                 growing: leak.counts.growing,
-                counts: leak.counts.into(),
+                counts: figures(leak.counts),
                 alive: alive(&leak.counts, census),
             },
         )?;
@@ -465,14 +271,9 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
 }
 
 fn losses(out: &mut dyn io::Write, census: &Census) -> io::Result<()> {
-    for loss in &census.losses {
-        record(
-            out,
-            &Record::Loss {
-                pid: pid(census),
-                loss: &loss.text,
-            },
-        )?;
+    for lost in &census.losses {
+        let loss = Loss::new(pid(census), what(lost.what), lost.count, &*lost.text);
+        record(out, &Record::Loss(loss))?;
     }
     Ok(())
 }

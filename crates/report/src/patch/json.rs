@@ -1,86 +1,105 @@
-//! The answers of `lancet patch` as JSON, one object a line: `docs/patch.md` has the fields.
+//! The answers of `lancet patch` as JSON, one object a line: [`answer::patch`].
 
 use std::io::{self, Write};
 use std::time::Duration;
 
+use answer::common::{Address, Place, Process, nanos};
+use answer::patch::{Import, Record as Answer};
 use patch::{
     Applied, Inside, Listed, Plan, REMEDIES, Record, ScriptPatch, ScriptState, Setting,
     SettingsPlan, Stands, State, Took,
 };
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::json::line;
 
-/// An object that begins with its kind and the process.
-#[derive(Serialize)]
-struct Object<'r> {
-    record: &'r str,
-    pid: i32,
-    #[serde(flatten)]
-    fields: Value,
-}
-
-fn object(out: &mut dyn Write, record: &str, pid: i32, fields: Value) -> io::Result<()> {
-    line(
-        out,
-        &Object {
-            record,
-            pid,
-            fields,
-        },
-    )
+/// The process, before all else.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn process(out: &mut dyn Write, pid: i32, command: &str) -> io::Result<()> {
+    line(out, &Answer::Process(Process::new(pid, command)))
 }
 
 /// The time for which a process stood still.
 pub fn stood(out: &mut dyn Write, pid: i32, time: Duration) -> io::Result<()> {
-    let fields = json!({ "milliseconds": time.as_secs_f64() * 1e3 });
-    object(out, "stop", pid, fields)
+    let stopped_ns = nanos(time);
+    line(out, &Answer::Stop { pid, stopped_ns })
 }
 
 /// A plan that was not carried out.
 pub fn plan(out: &mut dyn Write, pid: i32, plan: &Plan, inside: &[Inside]) -> io::Result<()> {
     for (number, one) in plan.functions.iter().enumerate() {
         let here = inside.iter().filter(|thread| thread.range == number);
-        let fields = json!({
-            "function": one.function.name, "module": &*one.function.module,
-            "address": format!("{:#x}", one.function.address), "size": one.function.size,
-            "build_id": one.build_id, "jump": format!("{:#x}", one.place()), "moved": one.moved(),
-            "file": one.request.file, "new": one.request.new,
-            "inside": here.map(|thread| thread.tid).collect::<Vec<_>>(),
-        });
-        object(out, "plan", pid, fields)?;
+        let record = Answer::Plan {
+            pid,
+            function: &one.function.name,
+            module: &one.function.module,
+            address: Address(one.function.address),
+            size: one.function.size,
+            build_id: one.build_id.as_deref(),
+            jump: Address(one.place()),
+            moved: one.moved(),
+            file: one.request.file.to_string_lossy(),
+            new: &one.request.new,
+            inside: here.map(|thread| thread.tid).collect(),
+        };
+        line(out, &record)?;
     }
     for file in plan.files() {
         let imports = file.imports.iter();
-        let imports = imports.map(|import| json!({ "name": import.name, "from": import.from }));
-        let fields = json!({
-            "file": file.path, "bytes": file.size, "imports": imports.collect::<Vec<_>>(),
+        let imports = imports.map(|import| Import {
+            name: &import.name,
+            from: &import.from,
         });
-        object(out, "file", pid, fields)?;
+        let record = Answer::File {
+            pid,
+            file: file.path.to_string_lossy(),
+            bytes: file.size,
+            imports: imports.collect(),
+        };
+        line(out, &record)?;
     }
     Ok(())
 }
 
-fn patch(record: &Record, state: &str, left: Option<Duration>) -> Value {
-    json!({
-        "id": record.id, "state": state, "seconds_left": left.map(|left| left.as_secs_f64()),
-        "function": record.function, "module": record.module,
-        "address": format!("{:#x}", record.entry), "file": record.file, "new": record.symbol,
-    })
+fn patch<'a>(
+    pid: i32,
+    record: &'a Record,
+    state: &'a str,
+    left: Option<Duration>,
+) -> answer::patch::Patch<'a> {
+    answer::patch::Patch {
+        pid,
+        id: record.id,
+        state,
+        ends_in_ns: left.map(nanos),
+        function: &record.function,
+        module: &record.module,
+        address: Address(record.entry),
+        file: &record.file,
+        new: &record.symbol,
+        inside: None,
+        unwinders_stay: None,
+    }
 }
 
-fn setting(setting: &Setting, state: &str) -> Value {
-    json!({
-        "id": setting.id, "state": state, "remedy": setting.remedy, "what": setting.what,
-        "old": setting.old, "new": setting.new,
-    })
+fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Answer<'a> {
+    Answer::Setting {
+        pid,
+        id: setting.id,
+        state,
+        remedy: &setting.remedy,
+        what: &setting.what,
+        old: setting.old,
+        new: setting.new,
+    }
 }
 
 /// Writes what was replaced, a record for each function, and how long the process stood still.
 pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<()> {
     for record in &applied.records {
-        object(out, "patch", pid, patch(record, "in force", None))?;
+        line(out, &Answer::Patch(patch(pid, record, "in force", None)))?;
     }
     stood(out, pid, applied.stood)
 }
@@ -92,10 +111,14 @@ pub fn once(
     answer: Option<&str>,
     resident: [Option<u64>; 2],
 ) -> io::Result<()> {
-    let fields = json!({
-        "answer": answer, "resident_before": resident[0], "resident_after": resident[1],
-    });
-    object(out, "once", pid, fields)
+    let [resident_before, resident_after] = resident;
+    let record = Answer::Once {
+        pid,
+        answer,
+        resident_before,
+        resident_after,
+    };
+    line(out, &record)
 }
 
 /// Settings that are to be changed, or were.
@@ -106,7 +129,7 @@ pub fn settings(
     state: &str,
 ) -> io::Result<()> {
     for one in settings {
-        object(out, "setting", pid, setting(one, state))?;
+        line(out, &setting(pid, one, state))?;
     }
     Ok(())
 }
@@ -124,14 +147,14 @@ pub fn list(
     settings: &[(Setting, Stands)],
 ) -> io::Result<()> {
     for (one, stands) in settings {
-        object(out, "setting", pid, setting(one, stands.name()))?;
+        line(out, &setting(pid, one, stands.name()))?;
     }
     for Listed { record, state } in all {
         let left = match state {
             State::InForce(left) => *left,
             _ => None,
         };
-        object(out, "patch", pid, patch(record, state.name(), left))?;
+        line(out, &Answer::Patch(patch(pid, record, state.name(), left)))?;
     }
     Ok(())
 }
@@ -149,24 +172,39 @@ pub fn scripts(
             ScriptState::Covered => "changed",
             ScriptState::Ends => "ends",
         };
-        let fields = json!({
-            "id": format!("s{}", one.id), "state": state.unwrap_or(stands), "function": one.target,
-            "file": one.file, "old": one.old, "definitions": one.definitions,
-        });
-        object(out, "script", pid, fields)?;
+        let record = Answer::Script {
+            pid,
+            id: format!("s{}", one.id),
+            state: state.unwrap_or(stands),
+            function: &one.target,
+            file: &one.file,
+            old: place(&one.old),
+            definitions: one.definitions,
+        };
+        line(out, &record)?;
     }
     Ok(())
+}
+
+/// Takes `path:line` apart.
+fn place(text: &str) -> Place<'_> {
+    let parts = text.rsplit_once(':');
+    let parts = parts.and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    let (path, line) = parts.unwrap_or((text, 0));
+    Place::new(path, line, "")
 }
 
 /// Writes what was taken back.
 pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
     settings(out, pid, &took.settings, "undone")?;
     for one in &took.undone {
-        let mut fields = patch(&one.record, "undone", None);
-        let inside: Vec<i32> = one.inside.iter().map(|thread| thread.tid).collect();
-        fields["inside"] = inside.into();
-        fields["unwinders_stay"] = took.finder_stays.is_some().into();
-        object(out, "patch", pid, fields)?;
+        let inside = one.inside.iter().map(|thread| thread.tid);
+        let record = answer::patch::Patch {
+            inside: Some(inside.collect()),
+            unwinders_stay: Some(took.finder_stays.is_some()),
+            ..patch(pid, &one.record, "undone", None)
+        };
+        line(out, &Answer::Patch(record))?;
     }
     stood(out, pid, took.stood)
 }
@@ -174,11 +212,13 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
 /// Writes the list of remedies.
 pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
     for remedy in REMEDIES {
-        let fields = json!({
-            "record": "remedy", "name": remedy.name, "arguments": remedy.arguments,
-            "mends": remedy.mends, "risks": remedy.risks,
-        });
-        line(out, &fields)?;
+        let record = Answer::Remedy {
+            name: remedy.name,
+            arguments: remedy.arguments,
+            mends: remedy.mends,
+            risks: remedy.risks,
+        };
+        line(out, &record)?;
     }
     Ok(())
 }
@@ -186,6 +226,7 @@ pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn a_list_has_an_object_a_line() {
@@ -214,7 +255,7 @@ mod tests {
         assert_eq!(lines[0]["record"], "setting");
         assert_eq!(lines[0]["old"][1], 2);
         assert_eq!(lines[1]["state"], "in force");
-        assert_eq!(lines[1]["seconds_left"], 5.0);
+        assert_eq!(lines[1]["ends_in_ns"], 5_000_000_000_u64);
         assert_eq!(lines[1]["pid"], 7);
     }
 }

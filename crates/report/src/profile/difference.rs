@@ -13,9 +13,10 @@
 
 use std::io::{self, Write};
 
+use answer::common::Place;
+use answer::profile::{Record, Run};
 use frames::profile::Profile;
 use frames::profile::difference::{Change, Difference};
-use serde::Serialize;
 
 use super::format::Head;
 use super::words::{called, summary};
@@ -114,44 +115,15 @@ fn verdict(difference: &Difference) -> String {
     .to_owned()
 }
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    ProfileDifference {
-        old: Run<'a>,
-        new: Run<'a>,
-    },
-    FunctionDifference {
-        name: &'a str,
-        file: &'a str,
-        native: bool,
-        /// Samples, old and new.
-        own: [u64; 2],
-        total: [u64; 2],
-        /// Whether that is more than chance explains.
-        own_changed: bool,
-        total_changed: bool,
-    },
-}
-
-#[derive(Serialize)]
-struct Run<'a> {
-    who: &'a str,
-    looks: u64,
-    samples: u64,
-}
-
-impl<'a> Run<'a> {
-    fn of(head: &Head<'a>, profile: &Profile) -> Self {
-        Run {
-            who: &head.about.who,
-            looks: profile.rounds,
-            samples: profile.samples,
-        }
+fn run<'a>(head: &Head<'a>, profile: &Profile) -> Run<'a> {
+    Run {
+        who: &head.about.who,
+        looks: profile.rounds,
+        samples: profile.samples,
     }
 }
 
-/// Writes all functions, for programs: one JSON object a line (docs/profile.md).
+/// Writes all functions, for programs: one JSON object a line (docs/json.md).
 ///
 /// # Errors
 /// Those of `out`.
@@ -163,16 +135,15 @@ pub fn write_json(
     line(
         out,
         &Record::ProfileDifference {
-            old: Run::of(old, difference.old),
-            new: Run::of(new, difference.new),
+            old: run(old, difference.old),
+            new: run(new, difference.new),
         },
     )?;
     for change in &difference.changes {
         line(
             out,
             &Record::FunctionDifference {
-                name: &change.function.name,
-                file: &change.function.file,
+                place: Place::new(&*change.function.file, 0, &*change.function.name),
                 native: change.function.native,
                 own: [change.own.old, change.own.new],
                 total: [change.total.old, change.total.new],

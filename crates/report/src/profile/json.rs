@@ -1,11 +1,12 @@
-//! A profile for programs: one JSON object a line (docs/profile.md).
+//! A profile for programs: one JSON object a line (docs/json.md).
 
 use std::io::{self, Write};
 
+use answer::common::{Place, nanos};
+use answer::profile::{Caller, OfLine, Record};
 use frames::profile::{Frame, Profile};
-use serde::Serialize;
 
-use super::format::Format;
+use super::format::{Format, Head};
 use crate::json::line;
 
 /// JSON for programs, one object a line.
@@ -14,63 +15,23 @@ pub(super) static FORMAT: Format = Format {
     about: "One JSON object a line: the functions in which threads run, and who calls them",
     is_json: true,
     is_text: true,
-    write: |profile, out, _| write(profile, out),
+    write,
 };
 
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Profile {
-        looks: u64,
-        /// How often a thread was seen on a processor, one that waited for a processor, and one that slept.
-        samples: u64,
-        /// Samples of which it is not known whether the thread was on a processor.
-        unsure: u64,
-        queued: u64,
-        slept: u64,
-        cut: u64,
-    },
-    Function {
-        name: &'a str,
-        file: &'a str,
-        native: bool,
-        library: bool,
-        own: u64,
-        total: u64,
-        lines: Vec<OfLine>,
-        callers: Vec<OfCaller<'a>>,
-    },
-}
-
-#[derive(Serialize)]
-struct OfLine {
-    line: u32,
-    own: u64,
-}
-
-#[derive(Serialize)]
-struct OfCaller<'a> {
-    name: &'a str,
-    file: &'a str,
-    line: u32,
-    samples: u64,
-}
-
-impl<'a> OfCaller<'a> {
-    fn of((frame, samples): (&&'a Frame, &u64)) -> Self {
-        OfCaller {
-            name: &frame.function.name,
-            file: &frame.function.file,
-            line: frame.line,
-            samples: *samples,
-        }
+fn caller<'a>((frame, samples): (&&'a Frame, &u64)) -> Caller<'a> {
+    Caller {
+        place: Place::new(&frame.function.file, frame.line, &frame.function.name),
+        samples: *samples,
     }
 }
 
-fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     line(
         out,
         &Record::Profile {
+            who: &head.about.who,
+            began_at_ns: head.about.began,
+            took_ns: nanos(head.about.took),
             looks: profile.rounds,
             samples: profile.samples,
             unsure: profile.unsure,
@@ -84,8 +45,7 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         line(
             out,
             &Record::Function {
-                name: &row.function.name,
-                file: &row.function.file,
+                place: Place::new(&row.function.file, 0, &row.function.name),
                 native: row.function.native,
                 library: row.library,
                 own: row.own,
@@ -96,7 +56,7 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
                         own: *own,
                     })
                     .collect(),
-                callers: row.callers.iter().map(OfCaller::of).collect(),
+                callers: row.callers.iter().map(caller).collect(),
             },
         )?;
     }
@@ -122,7 +82,7 @@ mod tests {
             .map(|row| row["own"].as_u64().unwrap())
             .sum();
         assert_eq!(own, 10);
-        assert_eq!(records[1]["name"], "total");
+        assert_eq!(records[1]["place"]["function"], "total");
         assert_eq!(records[1]["lines"][0]["line"], 31);
     }
 }

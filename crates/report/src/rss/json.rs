@@ -1,121 +1,22 @@
-//! One JSON object a line. The schema is a promise, written down in `docs/heap-rss.md`: a field never changes its meaning, new ones may
-//! come.
+//! One JSON object a line, of the records of [`answer::rss`].
 
 use std::io::{self, Write};
 
-use rss::{Finding, Ledger};
-use serde::Serialize;
+use answer::common::{Language, Process};
+use answer::rss::Record;
+use rss::{Finding, Ledger, VmHeap};
 
 use super::words;
 use crate::json::line;
 
-/// The number of the schema. It rises when a field goes away or changes its meaning.
-pub(super) const SCHEMA: u32 = 1;
-
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-pub(super) enum Record<'a> {
-    Ledger {
-        schema: u32,
-        pid: i32,
-        command: &'a str,
-        taken_at_ns: u64,
-        rss: u64,
-        pss: u64,
-        swap: u64,
-        hugetlb: Option<u64>,
-    },
-    Note {
-        text: String,
-    },
-    Finding {
-        what: Option<&'static str>,
-        text: String,
-    },
-    Row {
-        kind: Option<&'static str>,
-        of: Option<&'a str>,
-        text: String,
-        rss: u64,
-        pss: u64,
-        swap: u64,
-    },
-    Malloc {
-        arenas: u64,
-        mapped_chunks: u64,
-        mapped_bytes: u64,
-        mapped_chunks_said: Option<u64>,
-        mapped_bytes_said: Option<u64>,
-    },
-    Arena {
-        number: u64,
-        main: bool,
-        heaps: u64,
-        system: u64,
-        used: u64,
-        free: u64,
-        free_chunks: u64,
-        fastbins: u64,
-        cached: u64,
-        top: u64,
-        returnable: u64,
-        unread: u64,
-    },
-    Allocator {
-        name: &'a str,
-        used: u64,
-        free: u64,
-        free_pages: u64,
-        records: Option<u64>,
-        retained: Option<u64>,
-    },
-    VmHeap {
-        language: &'static str,
-        version: &'a str,
-        used: u64,
-        used_bytes: u64,
-        free: u64,
-        free_bytes: u64,
-        pages: u64,
-        empty_pages: u64,
-        empty_bytes: u64,
-        sparse_pages: u64,
-        bytes: u64,
-        unread_pages: u64,
-        fibers: u64,
-    },
-    Compaction {
-        language: &'static str,
-        pages: u64,
-        freed_pages: u64,
-        freed_bytes: u64,
-        empty_pages_before: u64,
-        empty_pages: u64,
-        took_ms: u64,
-    },
-    Thread {
-        tid: i32,
-        name: &'a str,
-        rss: u64,
-        mapped: u64,
-        depth: Option<u64>,
-        deepest: u64,
-    },
-    Kernel {
-        page_tables: u64,
-        thread_stacks: u64,
-        sockets: u64,
-        queued: u64,
-    },
-}
-
 pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+    let mut process = Process::new(ledger.pid, &*ledger.command_line);
+    process.languages = Some(ledger.heaps.iter().map(language).collect());
+    line(out, &Record::Process(process))?;
     line(
         out,
         &Record::Ledger {
-            schema: SCHEMA,
             pid: ledger.pid,
-            command: &ledger.command_line,
             taken_at_ns: ledger.taken_at,
             rss: ledger.total.rss,
             pss: ledger.total.pss,
@@ -184,6 +85,13 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     )
 }
 
+fn language(heap: &VmHeap) -> Language<'_> {
+    Language {
+        name: heap.language.description().prefix,
+        version: Some(&heap.version),
+    }
+}
+
 fn allocator(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     let Some(other) = &ledger.other else {
         return Ok(());
@@ -225,7 +133,7 @@ fn compaction(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
                     freed_bytes: bytes,
                     empty_pages_before: empty_before,
                     empty_pages: empty,
-                    took_ms: took,
+                    took_ns: took.saturating_mul(1_000_000),
                 },
             )?;
         }

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
+use answer::common::{Language, Process};
+use answer::rss::Record;
 use heap::About;
 use rss::Bytes;
 
-use super::json::{Record, SCHEMA};
 use super::{Options, table};
 use crate::columns::{Tone, written};
 use crate::heap::allocated;
@@ -53,12 +54,16 @@ fn records(
     rows: &[(Bytes, String)],
     total: Bytes,
 ) -> io::Result<()> {
+    let language = Language {
+        name: &about.language,
+        version: Some(&about.version),
+    };
+    let process = Process::new(about.pid, &*about.command_line).with(language);
+    line(out, &Record::Process(process))?;
     line(
         out,
         &Record::Ledger {
-            schema: SCHEMA,
             pid: about.pid,
-            command: &about.command_line,
             taken_at_ns: about.taken_at,
             rss: total.rss,
             pss: total.pss,
@@ -83,5 +88,8 @@ fn records(
             },
         )?;
     }
-    allocated::json(out, about)
+    for one in allocated::rows(about) {
+        line(out, &Record::Allocated(one))?;
+    }
+    Ok(())
 }

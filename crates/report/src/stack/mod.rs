@@ -23,6 +23,7 @@ pub mod ranking;
 mod states;
 mod waits;
 
+use answer::common::{Language, Process};
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::repeats::Stretch;
@@ -43,6 +44,18 @@ pub struct Subject<'a> {
     /// It comes from a core file: the process is gone, and was not stopped for this look.
     pub from_core: bool,
     pub look: &'a Look,
+}
+
+impl Subject<'_> {
+    /// The record that programs get before all else of it.
+    fn process(&self) -> Process<'_> {
+        let languages = self.languages.iter();
+        let languages = languages.map(|language| Language::of(language)).collect();
+        Process {
+            languages: Some(languages),
+            ..Process::new(self.pid, self.command)
+        }
+    }
 }
 
 /// How often the rows of a stretch come again, in words; `None` if they do not.

@@ -1,8 +1,9 @@
 //! What stacks, frames and their files are called.
 
+use answer::common::Address;
+use answer::stack::Parked;
 use frames::Scan;
 use frames::live::stack::{Line, Stack};
-use serde_json::{Value, json};
 
 use super::Subject;
 use crate::text::printable;
@@ -41,9 +42,12 @@ pub fn tid(stack: &Stack) -> Option<i32> {
 }
 
 /// Returns what is parked on a stack, for programs; `None` for the stack of a thread.
-pub fn parked(stack: &Stack) -> Option<Value> {
+pub fn parked(stack: &Stack) -> Option<Parked> {
     let one = stack.parked.as_ref()?;
-    Some(json!({ "kind": one.kind, "object": one.object }))
+    Some(Parked {
+        kind: one.kind,
+        object: Address(one.object),
+    })
 }
 
 /// Returns `libc.so.6: read+0x1a`, or what is known of a function without a name; safe to print.

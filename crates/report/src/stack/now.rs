@@ -17,18 +17,18 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use answer::calls::Record;
 use frames::live::circles::held_up;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
 use process::wait::others::Role;
-use serde_json::{Value, json};
 
 use super::Subject;
 use super::dump::{head, stuck};
 use super::names::{name, native, whose};
-use super::states::{Words, at, for_programs, slept, thread_at, time, words};
+use super::states::{self, Words, at, for_programs, slept, thread_at, time, words};
 use super::waits::circles;
 use crate::Style;
 use crate::calls::short;
@@ -159,22 +159,23 @@ fn holders(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<(
 ///
 /// Returns the errors of `out`.
 pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
-    circles(out, subject)?;
+    line(out, &Record::Process(subject.process()))?;
+    for circle in circles(subject) {
+        line(out, &circle)?;
+    }
     let counts = held_up(&subject.look.stacks);
     for (number, stack) in threads(subject) {
-        let script = |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.qualified.as_ref().unwrap_or(&script.name) });
         let (own, library) = places(stack);
-        let record = json!({
-            "record": "thread",
-            "pid": subject.pid,
-            "tid": stack.thread.tid,
-            "thread": name(stack),
-            "state": for_programs(&subject.look.stacks, number),
-            "holds_up": counts[number],
-            "native": native(subject, stack),
-            "line": own.map_or(Value::Null, script),
-            "library": library.map_or(Value::Null, script),
-        });
+        let record = Record::Thread {
+            pid: subject.pid,
+            tid: stack.thread.tid,
+            thread: name(stack),
+            state: for_programs(&subject.look.stacks, number).map(Box::new),
+            holds_up: counts[number],
+            native: native(subject, stack),
+            place: own.map(states::place),
+            library: library.map(states::place),
+        };
         line(out, &record)?;
     }
     Ok(())

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use answer::common::{Address, Place, nanos};
+use answer::stack::WaitsFor;
 use frames::live::scripts::{Script, Turn};
 use frames::live::stack::Stack;
 use frames::live::state::State;
 use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
-use serde_json::{Value, json};
 use vm::library::within;
 
 use super::names::whose;
@@ -190,10 +191,8 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 /// Returns what the thread of a stack does, for programs.
-pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
-    let Some(state) = &stacks[number].state else {
-        return Value::Null;
-    };
+pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Option<answer::stack::State<'_>> {
+    let state = stacks[number].state.as_ref()?;
     let wait = state.wait.as_ref();
     let vm = state.vm.as_ref();
     let until = waits_for(stacks, number).map(|(until, other)| {
@@ -202,30 +201,43 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
             Until::Turn => "vm-lock",
             Until::Ended => "end",
         };
-        json!({ "tid": stacks[other].thread.tid, "until": until })
+        WaitsFor {
+            tid: stacks[other].thread.tid,
+            until,
+        }
     });
-    json!({
-        "running": wait.is_none() && !state.stopped,
-        "stopped": state.stopped,
-        "call": wait.and_then(|wait| wait.call),
-        "on": wait.map(|wait| &wait.on),
-        "on_more": wait.map(|wait| wait.more),
-        "others": wait.map(waits::others_for_programs),
-        "asleep_s": wait.and_then(|wait| wait.asleep).map(|time| time.as_secs_f64()),
-        "ends_in_s": wait.and_then(|wait| wait.ends_in).map(|time| time.as_secs_f64()),
-        "uninterruptible": wait.map(|wait| wait.uninterruptible),
-        "futex": wait.and_then(|wait| wait.futex).map(|futex| format!("{:#x}", futex.word)),
-        "lock": state.held.as_ref().map(waits::lock_for_programs),
-        "asks_for": state.asks_for,
-        "through": state.through,
-        "function": vm.and_then(|vm| vm.function.as_ref()),
-        "name": vm.and_then(|vm| vm.name.as_ref()),
-        "vm_lock": match vm.map_or(Turn::Unknown, |vm| vm.turn) {
+    Some(answer::stack::State {
+        running: wait.is_none() && !state.stopped,
+        stopped: state.stopped,
+        call: wait.and_then(|wait| wait.call),
+        on: wait.map(|wait| &*wait.on),
+        on_more: wait.map(|wait| wait.more),
+        others: wait.map(waits::others_for_programs),
+        asleep_ns: wait.and_then(|wait| wait.asleep).map(nanos),
+        ends_in_ns: wait.and_then(|wait| wait.ends_in).map(nanos),
+        uninterruptible: wait.map(|wait| wait.uninterruptible),
+        futex: wait
+            .and_then(|wait| wait.futex)
+            .map(|futex| Address(futex.word)),
+        lock: state.held.as_ref().map(waits::lock_for_programs),
+        asks_for: state.asks_for.as_deref(),
+        through: state.through.as_deref(),
+        function: vm.and_then(|vm| vm.function.as_deref()),
+        name: vm.and_then(|vm| vm.name.as_deref()),
+        vm_lock: match vm.map_or(Turn::Unknown, |vm| vm.turn) {
             Turn::Has => Some("has"),
             Turn::Waits => Some("waits"),
             Turn::Without => Some("without"),
             Turn::Unknown => None,
         },
-        "waits_for": until,
+        waits_for: until,
     })
+}
+
+/// Where a script frame stands, for programs.
+pub(super) fn place(script: &Script) -> Place<'_> {
+    Place {
+        qualified: script.qualified.as_deref().map(Into::into),
+        ..Place::new(&*script.path, script.line, &*script.name)
+    }
 }

@@ -1,16 +1,13 @@
 //! Whose lock a thread waits for, and which other processes have what it waits for: in words and for programs.
 
-use std::io::{self, Write};
-
+use answer::stack::{Circle, Lock, Record};
 use frames::live::circles::deadlocks;
 use frames::live::state::{Held, Owner, What};
 use process::wait::Wait;
 use process::wait::others::{Other, Others, Role};
-use serde_json::{Value, json};
 
 use super::Subject;
 use crate::figures::{grouped, plural};
-use crate::json::line;
 use crate::text::printable;
 
 /// Returns what a call waits for, behind its name: `: tcp to 10.0.0.7:3306, whose other end process 812 mariadbd has, and 2 more`.
@@ -171,57 +168,52 @@ pub(super) fn for_whom(held: &Held) -> (String, String) {
 }
 
 /// The lock for programs.
-pub(super) fn lock_for_programs(held: &Held) -> Value {
+pub(super) fn lock_for_programs(held: &Held) -> Lock {
     let (pid, tid) = match held.owner {
         Owner::Thread(tid) => (None, Some(tid)),
         Owner::Elsewhere { pid, tid, .. } => (Some(pid), Some(tid)),
         Owner::Readers | Owner::Unknown => (None, None),
     };
-    json!({
-        "kind": match held.what {
+    Lock {
+        kind: match held.what {
             What::Mutex => "mutex",
             What::ReadWrite => "read-write",
             What::Stream => "stream",
             What::End => "thread",
         },
-        "owner": tid,
-        "owner_pid": pid,
-        "readers": held.owner == Owner::Readers,
-    })
+        owner: tid,
+        owner_pid: pid,
+        readers: held.owner == Owner::Readers,
+    }
 }
 
-/// Writes a record `deadlock` for each circle of threads in which each waits for the next.
-///
-/// # Errors
-///
-/// Returns the errors of `out`.
-pub(super) fn circles(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+/// Returns a record `deadlock` for each circle of threads in which each waits for the next, and a `standstill`.
+pub(super) fn circles(subject: &Subject) -> Vec<Record<'static>> {
     let stacks = &subject.look.stacks;
-    for circle in deadlocks(stacks) {
-        let tids: Vec<i32> = circle.iter().map(|&at| stacks[at].thread.tid).collect();
-        let record = json!({ "record": "deadlock", "pid": subject.pid, "tids": tids });
-        line(out, &record)?;
-    }
-    if subject.look.standstill {
+    let pid = subject.pid;
+    let circles = deadlocks(stacks).into_iter().map(|circle| {
+        let tids = circle.iter().map(|&at| stacks[at].thread.tid).collect();
+        Record::Deadlock(Circle { pid, tids })
+    });
+    let standstill = subject.look.standstill.then(|| {
         let threads = stacks.iter().filter(|stack| stack.parked.is_none());
-        let tids: Vec<i32> = threads.map(|stack| stack.thread.tid).collect();
-        let record = json!({ "record": "standstill", "pid": subject.pid, "tids": tids });
-        line(out, &record)?;
-    }
-    Ok(())
+        let tids = threads.map(|stack| stack.thread.tid).collect();
+        Record::Standstill(Circle { pid, tids })
+    });
+    circles.chain(standstill).collect()
 }
 
 /// Who else has to do with a wait, for programs.
-pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
-    let of = |others: &Others| {
-        let processes = others.known.iter();
-        let processes = processes.map(|other| {
-            let state = other.state.map(String::from);
-            json!({ "pid": other.pid, "name": other.name, "state": state })
+pub(super) fn others_for_programs(wait: &Wait) -> Vec<answer::stack::Others<'_>> {
+    fn of(others: &Others) -> answer::stack::Others<'_> {
+        let processes = others.known.iter().map(|other| answer::stack::Other {
+            pid: other.pid,
+            name: &other.name,
+            state: other.state,
         });
-        json!({
-            "on": others.on,
-            "role": match others.role {
+        answer::stack::Others {
+            on: others.on,
+            role: match others.role {
                 Role::Lock => "lock",
                 Role::LockedMeanwhile => "locked-meanwhile",
                 Role::OtherEnd => "other-end",
@@ -230,15 +222,15 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
                 Role::Child => "child",
                 Role::Children => "children",
             },
-            "processes": processes.collect::<Vec<Value>>(),
-            "more": others.more,
-            "own": others.own,
-            "description": others.description,
-            "in_turn": others.in_turn,
-            "in_turn_for": others.in_turn_for,
-            "path": others.path,
-            "all": others.whole,
-        })
-    };
+            processes: processes.collect(),
+            more: others.more,
+            own: others.own,
+            description: others.description,
+            in_turn: others.in_turn,
+            in_turn_for: others.in_turn_for.as_deref(),
+            path: others.path.as_deref(),
+            all: others.whole,
+        }
+    }
     wait.others.iter().map(of).collect()
 }

@@ -1,8 +1,8 @@
-//! `--json`: one object a line, of the schema of docs/calls-json.md, with `syscall` in the place of `call`.
+//! `--json`: one object a line, of the records of [`answer::calls`] and [`answer::syscalls`].
 
 use super::{Layout, Naming};
 use crate::calls::CHUNK;
-use crate::calls::json::{Record, list, losses, nanos, or_null, script_line, word, words};
+use crate::calls::json::{list, nanos, or_null, other, place_text, word, words};
 use crate::json::{self, string};
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
@@ -215,10 +215,10 @@ impl<'a> Json<'a> {
         or_null(open.plan.function.as_ref(), out, |name, out| {
             string(out, name.as_bytes());
         });
-        for (name, line) in ["line", "library"].iter().zip(&open.lines) {
+        for (name, line) in ["place", "library"].iter().zip(&open.lines) {
             push(out, &format!(",\"{name}\":"));
             or_null(line.as_ref(), out, |line, out| {
-                out.extend_from_slice(self.lines.of(line, script_line));
+                out.extend_from_slice(self.lines.of(line, place_text));
             });
         }
         push(out, ",\"callers\":");
@@ -299,9 +299,8 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, _: End) -> io::Result<()> {
         self.all_open(None);
-        losses(&mut self.text, &end)?;
         self.hand_on(0)?;
         self.out.flush()
     }
@@ -310,7 +309,7 @@ impl Consumer for Json<'_> {
 impl Json<'_> {
     /// Writes an event that is neither a call nor a return.
     fn other(&mut self, event: &Event) -> io::Result<()> {
-        match Record::of(event) {
+        match other(event) {
             Some(record) => json::line(&mut self.text, &record),
             None => Ok(()),
         }

@@ -4,12 +4,12 @@
 use super::{Columns, Figures, Layout, Order, Statuses, native};
 use crate::figures::plural;
 use crate::text::printable;
+use answer::syscalls::Record;
 use calls::Line;
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
 use calls::source::Count;
 use calls::stacks::{Kept, Stacks};
-use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -54,29 +54,6 @@ impl Who {
             .collect();
         printable(&parts.join(" ← ")).into_owned()
     }
-}
-
-/// A line of the table for programs (docs/calls-json.md).
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Count {
-        name: &'a str,
-        functions: &'a [String],
-        line: Option<&'a str>,
-        calls: u64,
-        returned: u64,
-        errors: u64,
-        total_ns: u64,
-        min_ns: Option<u64>,
-        max_ns: u64,
-    },
-    Sum {
-        calls: u64,
-        returned: u64,
-        errors: u64,
-        total_ns: u64,
-    },
 }
 
 /// Where a call comes from. Equal ones share their parts, so that they are found by the addresses of these.
@@ -321,7 +298,7 @@ fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<(
         let record = Record::Count {
             name: &who.system_call,
             functions: &who.functions,
-            line: who.line.as_deref(),
+            at: who.line.as_deref(),
             calls: figures.calls,
             returned: figures.returned,
             errors: figures.errors,
@@ -407,9 +384,6 @@ impl Consumer for Summary {
             self.unfinished(&open);
         }
         self.print()?;
-        if self.json {
-            crate::calls::json::losses(&mut *self.out, &end)?;
-        }
         self.out.flush()
     }
 

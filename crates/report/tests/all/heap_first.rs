@@ -57,21 +57,19 @@ fn it_stands_before_the_sums() {
 }
 
 #[test]
-fn it_stands_in_json_and_on_its_page() {
-    let schema = include_str!("../../../../docs/heap-json.md");
+fn it_stands_in_json() {
     let text = formatted(&json::FORMAT);
     let records: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(records[0]["collector_off"], true);
-    for (record, text) in records[1..].iter().zip([COLLECTOR, LITTLE]) {
+    assert_eq!(records[1]["collector_off"], true);
+    for (record, text) in records[2..].iter().zip([COLLECTOR, LITTLE]) {
         assert_eq!(
             (&record["record"], &record["text"]),
             (&Value::from("note"), &Value::from(text))
         );
     }
-    assert!(schema.contains("`collector_off`"));
 }
 
 /// A thread is no suspect, because much hangs on each; but it is named where it is the one on which a group hangs.

@@ -102,7 +102,7 @@ enum What {
     },
 }
 
-/// As much of a record of `lancet calls --json` as is needed (docs/calls-json.md).
+/// As much of a record of `lancet calls --json` as is needed (docs/json.md).
 #[derive(Deserialize)]
 struct Record {
     tid: u32,
@@ -112,13 +112,13 @@ struct Record {
     arguments: Vec<String>,
     registers: Vec<String>,
     rax: Option<String>,
-    line: Option<Line>,
-    library: Option<Line>,
+    place: Option<Place>,
+    library: Option<Place>,
 }
 
 #[derive(Deserialize)]
-struct Line {
-    path: String,
+struct Place {
+    path: Option<String>,
 }
 
 /// What a thread has called in some stretches of its time.
@@ -300,8 +300,11 @@ fn call_of(line: &[u8], hidden: Option<&str>) -> Option<Call> {
         let number = text.strip_prefix(MARK)?.parse().ok()?;
         What::Mark { number, lost: 0 }
     } else {
-        let is_hidden = |line: &Option<Line>| matches!((line, hidden), (Some(line), Some(folder)) if line.path.starts_with(folder));
-        if is_hidden(&record.line) || is_hidden(&record.library) {
+        let is_hidden = |place: &Option<Place>| {
+            let path = place.as_ref().and_then(|place| place.path.as_deref());
+            matches!((path, hidden), (Some(path), Some(folder)) if path.starts_with(folder))
+        };
+        if is_hidden(&record.place) || is_hidden(&record.library) {
             return None;
         }
         let function = functions::named(&record.function)?;

@@ -122,7 +122,7 @@ Examples:
                                           what is new and who holds it
   lancet heap shop.heap --format heapsnapshot -o shop.heapsnapshot
                                           for Chrome: DevTools, Memory, Load profile
-  lancet heap shop.heap --json            the same for programs (docs/heap-json.md)
+  lancet heap shop.heap --json            the same for programs (docs/json.md)
 
 Exit status: 0, 1 could not be done, 2 wrong usage,
 4 done, but something is missing from the snapshot.";

@@ -119,6 +119,9 @@ impl Run {
     /// What is asked for, in one process.
     fn process(&mut self, pid: i32) -> anyhow::Result<u8> {
         let guest = Guest::open(pid).map_err(explained)?;
+        if self.args.new.is_none() {
+            self.answer(|to| to.process(pid))?;
+        }
         if self.args.list {
             let all = patch::list(&guest).map_err(explained)?;
             let settings = patch::list_settings(&guest).map_err(explained)?;

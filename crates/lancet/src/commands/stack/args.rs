@@ -121,7 +121,7 @@ pub struct StackArgs {
     #[arg(long, help_heading = ROWS, conflicts_with = "pids")]
     pub check: bool,
 
-    /// One JSON object a line (see docs/stack-json.md)
+    /// One JSON object a line (see docs/json.md)
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }

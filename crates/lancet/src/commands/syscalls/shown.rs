@@ -46,7 +46,7 @@ pub struct Shown {
     #[arg(long = "output-separately", requires = "output", help_heading = SHOW)]
     pub separately: bool,
 
-    /// Print one JSON object a line, for programs (docs/calls-json.md)
+    /// Print one JSON object a line, for programs (docs/json.md)
     #[arg(long, conflicts_with_all = ["table", "strace"], help_heading = SHOW)]
     pub json: bool,
 

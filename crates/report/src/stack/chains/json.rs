@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use answer::common::Address;
+use answer::stack::{Link, Record};
 
 use super::Chains;
 use crate::json::line;
@@ -15,25 +16,18 @@ use crate::json::line;
 pub fn write(out: &mut dyn Write, chains: &Chains<'_>) -> io::Result<()> {
     for (number, chain) in &chains.rows {
         let scan = &chains.scans[*number];
-        let frames: Vec<Value> = chain
-            .frames
-            .iter()
-            .map(|frame| {
-                json!({
-                    "address": frame.range.start,
-                    "name": scan.name(frame),
-                    "bytes": frame.bytes,
-                })
-            })
-            .collect();
-        let record = json!({
-            "record": "chain",
-            "file": scan.image().path().to_string_lossy(),
-            "bytes": chain.bytes,
-            "recursive": chain.recursive,
-            "open": chain.open,
-            "frames": frames,
+        let frames = chain.frames.iter().map(|frame| Link {
+            address: Address(frame.range.start),
+            name: scan.name(frame),
+            bytes: frame.bytes,
         });
+        let record = Record::Chain {
+            file: scan.image().path().to_string_lossy().into_owned(),
+            bytes: chain.bytes,
+            recursive: chain.recursive,
+            open: chain.open,
+            frames: frames.collect(),
+        };
         line(out, &record)?;
     }
     Ok(())

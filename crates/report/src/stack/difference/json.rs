@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use answer::stack::Record;
 use frames::difference::Difference;
-use serde_json::json;
 
 use super::{kind, largest, sizes};
 use crate::json::line;
@@ -16,32 +16,31 @@ use crate::json::line;
 pub fn write(out: &mut dyn Write, difference: &Difference) -> io::Result<()> {
     let counts = &difference.counts;
     let (before, after) = largest(difference);
-    let record = json!({
-        "record": "difference",
-        "old": difference.old.image().path().to_string_lossy(),
-        "new": difference.new.image().path().to_string_lossy(),
-        "grew": counts.grew,
-        "came": counts.came,
-        "shrank": counts.shrank,
-        "gone": counts.gone,
-        "same": counts.same,
-        "unnamed": [counts.unnamed.0, counts.unnamed.1],
-        "largest": [before, after],
-        "larger": difference.larger,
-    });
+    let path = |scan: &frames::Scan| scan.image().path().to_string_lossy().into_owned();
+    let record = Record::Difference {
+        old: path(&difference.old),
+        new: path(&difference.new),
+        grew: counts.grew,
+        came: counts.came,
+        shrank: counts.shrank,
+        gone: counts.gone,
+        same: counts.same,
+        unnamed: counts.unnamed.into(),
+        largest: [before, after],
+        larger: difference.larger,
+    };
     line(out, &record)?;
     for change in &difference.changes {
         let (before, after) = sizes(change);
         let dynamic = |frame: &Option<frames::Frame>| frame.as_ref().map(|frame| frame.dynamic);
-        let record = json!({
-            "record": "change",
-            "name": change.name,
-            "kind": kind(change),
-            "before": before,
-            "after": after,
-            "bytes": change.growth(),
-            "dynamic": [dynamic(&change.old), dynamic(&change.new)],
-        });
+        let record = Record::Change {
+            name: &change.name,
+            kind: kind(change),
+            before,
+            after,
+            bytes: change.growth(),
+            dynamic: [dynamic(&change.old), dynamic(&change.new)],
+        };
         line(out, &record)?;
     }
     Ok(())

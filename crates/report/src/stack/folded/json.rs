@@ -1,9 +1,8 @@
-//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/stack-json.md).
+//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/json.md).
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde::Serialize;
+use answer::stack::Record;
 
 use super::format::Format;
 use super::stacks::Stacks;
@@ -17,30 +16,6 @@ pub static FORMAT: Format = Format {
     is_json: true,
     write: |stacks, out, _| write(stacks, out),
 };
-
-#[derive(Serialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
-    Looks {
-        looks: u64,
-    },
-    Place {
-        running: bool,
-        of_application: bool,
-        place: &'a str,
-        state: &'a str,
-        /// How often a thread was seen there; divided by the looks, threads.
-        seen: u64,
-        on: BTreeMap<&'a str, u64>,
-    },
-    Lock {
-        pid: i32,
-        lock: String,
-        /// How often a thread was seen that waited for it.
-        seen: u64,
-        at: &'a BTreeMap<String, u64>,
-    },
-}
 
 /// Writes a record of the looks, then one of each place, those that were seen most first, then one of each lock that was waited for.
 pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
@@ -59,7 +34,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             &Record::Place {
                 running: place.running,
                 of_application: place.of_application,
-                place: &place.line,
+                at: &place.line,
                 state: &place.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
@@ -105,8 +80,8 @@ mod tests {
         assert_eq!(
             written(|out| write(&stacks, out)),
             "{\"record\":\"looks\",\"looks\":1}\n\
-             {\"record\":\"place\",\"running\":true,\"of_application\":true,\"place\":\"app.rb:6 in known?\",\"state\":\"\",\"seen\":1,\"on\":{}}\n\
-             {\"record\":\"place\",\"running\":false,\"of_application\":true,\"place\":\"a.rb:2 in ask\",\"state\":\"\",\"seen\":1,\"on\":{\"(poll): tcp to 10.0.0.7:80\":1}}\n"
+             {\"record\":\"place\",\"running\":true,\"of_application\":true,\"at\":\"app.rb:6 in known?\",\"state\":\"\",\"seen\":1,\"on\":{}}\n\
+             {\"record\":\"place\",\"running\":false,\"of_application\":true,\"at\":\"a.rb:2 in ask\",\"state\":\"\",\"seen\":1,\"on\":{\"(poll): tcp to 10.0.0.7:80\":1}}\n"
         );
     }
 }

@@ -1,9 +1,9 @@
 //! The cost of stacks for programs: a `scan` for each stack, then `collections` for each kind that was timed.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
-use serde_json::json;
+use answer::common::nanos;
+use answer::stack::Record;
 
 use super::{Collections, Scanned};
 use crate::json::line;
@@ -27,33 +27,27 @@ pub fn write(
         uncached,
     } in scanned
     {
-        let record = json!({
-            "record": "scan",
-            "pid": subject.pid,
-            "tid": tid(stack),
-            "parked": parked(stack),
-            "bytes": stack.scanned(),
-            "objects": stack.references(),
-            "predicted_us": microseconds(*cost),
-            "predicted_uncached_us": microseconds(*uncached),
-        });
+        let record = Record::Scan {
+            pid: subject.pid,
+            tid: tid(stack),
+            parked: parked(stack),
+            bytes: stack.scanned(),
+            objects: stack.references(),
+            predicted_ns: nanos(*cost),
+            predicted_uncached_ns: nanos(*uncached),
+        };
         line(out, &record)?;
     }
     for timed in timed.into_iter().flat_map(Collections::kinds) {
-        let record = json!({
-            "record": "collections",
-            "pid": subject.pid,
-            "kind": timed.kind,
-            "count": timed.count,
-            "least_us": microseconds(timed.least),
-            "median_us": microseconds(timed.median),
-            "most_us": microseconds(timed.most),
-        });
+        let record = Record::Collections {
+            pid: subject.pid,
+            kind: timed.kind,
+            count: timed.count,
+            least_ns: nanos(timed.least),
+            median_ns: nanos(timed.median),
+            most_ns: nanos(timed.most),
+        };
         line(out, &record)?;
     }
     Ok(())
-}
-
-fn microseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }

@@ -2,15 +2,16 @@
 
 use std::io::{self, Write};
 
+use answer::common::{Address, Place, nanos};
+use answer::stack::{Record, Stack};
 use frames::live::scripts::Script;
 use frames::live::unwind::End;
-use serde_json::{Value, json};
 
 use super::used;
 use crate::json::line;
 use crate::stack::Subject;
 use crate::stack::names::{parked, tid};
-use crate::stack::states::for_programs;
+use crate::stack::states::{for_programs, place};
 use crate::stack::waits::circles;
 
 /// Writes one look.
@@ -19,60 +20,61 @@ use crate::stack::waits::circles;
 ///
 /// Returns the errors of `out`.
 pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
-    let record = json!({
-        "record": "process",
-        "pid": subject.pid,
-        "command": subject.command,
-        "languages": subject.languages,
-        "stopped_us": subject.look.stopped.as_secs_f64() * 1e6,
-        "copied": subject.look.copied,
-    });
-    line(out, &record)?;
+    let pid = subject.pid;
+    line(out, &Record::Process(subject.process()))?;
+    let look = Record::Look {
+        pid,
+        stopped_ns: nanos(subject.look.stopped),
+        copied: subject.look.copied,
+    };
+    line(out, &look)?;
     let stacks = &subject.look.stacks;
-    circles(out, subject)?;
+    for circle in circles(subject) {
+        line(out, &circle)?;
+    }
     for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
-        let record = json!({
-            "record": "stack",
-            "pid": subject.pid,
-            "tid": tid(stack),
-            "thread": stack.thread.name,
-            "parked": parked(stack),
-            "state": for_programs(stacks, number),
-            "language": stack.language,
-            "frames": stack.lines.len(),
-            "whole": stack.end == End::Whole && (stack.unplaced.is_empty() || stack.lines.is_empty()),
-            "used": used(stack),
-            "mapped": room.mapped,
-            "guard": room.guard,
-            "high_water": room.high_water,
-            "scanned": stack.scanned(),
-            "copied": stack.copied,
-            "scripts": scripts(&stack.unplaced),
-        });
-        line(out, &record)?;
+        let whole =
+            stack.end == End::Whole && (stack.unplaced.is_empty() || stack.lines.is_empty());
+        let record = Stack {
+            pid,
+            tid: tid(stack),
+            thread: &stack.thread.name,
+            parked: parked(stack),
+            state: for_programs(stacks, number),
+            language: stack.language.as_deref(),
+            frames: stack.lines.len(),
+            whole,
+            used: used(stack),
+            mapped: room.mapped,
+            guard: room.guard,
+            high_water: room.high_water,
+            scanned: stack.scanned(),
+            copied: stack.copied,
+            scripts: places(&stack.unplaced),
+        };
+        line(out, &Record::Stack(Box::new(record)))?;
         for frame in &stack.lines {
             let loaded = frame.module.and_then(|module| subject.modules.get(module));
-            let record = json!({
-                "record": "frame",
-                "tid": tid(stack),
-                "parked": stack.parked.as_ref().map(|one| one.object),
-                "ip": frame.native.ip,
-                "sp": frame.native.sp,
-                "bytes": frame.bytes(),
-                "module": loaded.map(|loaded| loaded.path.to_string_lossy()),
-                "function": frame.function.as_ref().and_then(|function| function.name.clone()),
-                "offset": frame.function.as_ref().map(|function| function.offset),
-                "made_at_run_time": frame.native.made_at_run_time(),
-                "objects": frame.objects,
-                "scripts": scripts(&frame.scripts),
-            });
+            let function = frame.function.as_ref();
+            let record = Record::Frame {
+                tid: tid(stack),
+                parked: stack.parked.as_ref().map(|one| Address(one.object)),
+                ip: Address(frame.native.ip),
+                sp: Address(frame.native.sp),
+                bytes: frame.bytes(),
+                module: loaded.map(|loaded| loaded.path.to_string_lossy().into_owned()),
+                function: function.and_then(|function| function.name.clone()),
+                offset: function.map(|function| function.offset),
+                made_at_run_time: frame.native.made_at_run_time(),
+                objects: frame.objects,
+                scripts: places(&frame.scripts),
+            };
             line(out, &record)?;
         }
     }
     Ok(())
 }
 
-fn scripts(scripts: &[Script]) -> Vec<Value> {
-    let script = |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.name, "qualified": script.qualified });
-    scripts.iter().map(script).collect()
+fn places(scripts: &[Script]) -> Vec<Place<'_>> {
+    scripts.iter().map(place).collect()
 }

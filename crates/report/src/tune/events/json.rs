@@ -2,34 +2,13 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-use tune::events::{Event, Losses};
+use answer::tune::End;
+use tune::events::{Event, Losses, What};
 
 use crate::json::line;
 
-#[derive(Serialize)]
-struct Ended {
-    record: &'static str,
-    event: &'static str,
-    pid: i32,
-}
-
-#[derive(Serialize)]
-struct Record<'a> {
-    record: &'static str,
-    #[serde(flatten)]
-    event: &'a Event,
-    command: &'a str,
-}
-
-#[derive(Serialize)]
-struct Summary {
-    record: &'static str,
-    events: u64,
-    lost: u64,
-    lost_is_lower_bound: bool,
-    overruns: u64,
-}
+/// An event whose record has no setting in it.
+type Record<'a> = answer::tune::Record<'a, ()>;
 
 /// Writes one event of a process whose name is `command`.
 ///
@@ -37,14 +16,38 @@ struct Summary {
 ///
 /// Returns the errors of `out`.
 pub fn event(out: &mut dyn Write, event: &Event, command: &str) -> io::Result<()> {
-    line(
-        out,
-        &Record {
-            record: "event",
-            event,
-            command,
+    let (what, parent, name, end) = match &event.what {
+        What::Fork { parent } => ("fork", Some(*parent), None, None),
+        What::Exec => ("exec", None, None, None),
+        What::Name { name } => ("name", None, Some(name.as_str()), None),
+        What::Exit { end, parent } => ("exit", Some(*parent), None, Some(ended(*end))),
+    };
+    let record: Record = Record::Event {
+        event: what,
+        pid: event.pid,
+        tid: Some(event.thread),
+        monotonic_ns: Some(event.nanos),
+        command: Some(command),
+        parent,
+        name,
+        end,
+    };
+    line(out, &record)
+}
+
+fn ended(end: tune::events::End) -> End {
+    match end {
+        tune::events::End::Code(code) => End {
+            code: Some(code),
+            signal: None,
+            core: false,
         },
-    )
+        tune::events::End::Signal { number, core } => End {
+            code: None,
+            signal: Some(number),
+            core,
+        },
+    }
 }
 
 /// Writes that a process ended, where nothing else is known.
@@ -53,14 +56,17 @@ pub fn event(out: &mut dyn Write, event: &Event, command: &str) -> io::Result<()
 ///
 /// Returns the errors of `out`.
 pub fn end(out: &mut dyn Write, pid: i32) -> io::Result<()> {
-    line(
-        out,
-        &Ended {
-            record: "event",
-            event: "exit",
-            pid,
-        },
-    )
+    let record: Record = Record::Event {
+        event: "exit",
+        pid,
+        tid: None,
+        monotonic_ns: None,
+        command: None,
+        parent: None,
+        name: None,
+        end: None,
+    };
+    line(out, &record)
 }
 
 /// Writes how many events were written and how many were lost.
@@ -69,14 +75,11 @@ pub fn end(out: &mut dyn Write, pid: i32) -> io::Result<()> {
 ///
 /// Returns the errors of `out`.
 pub fn summary(out: &mut dyn Write, events: u64, losses: &Losses) -> io::Result<()> {
-    line(
-        out,
-        &Summary {
-            record: "end",
-            events,
-            lost: losses.missing(),
-            lost_is_lower_bound: losses.is_lower_bound(),
-            overruns: losses.overruns(),
-        },
-    )
+    let record: Record = Record::End {
+        events,
+        lost: losses.missing(),
+        lost_is_lower_bound: losses.is_lower_bound(),
+        overruns: losses.overruns(),
+    };
+    line(out, &record)
 }

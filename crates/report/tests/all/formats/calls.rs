@@ -402,12 +402,12 @@ fn json() {
     let records: Vec<&str> = written.lines().collect();
     let shown = [0, 2, records.len() - 1].map(|at| records[at].replace(",\"", ",\n  \""));
     insta::assert_snapshot!(shown.join("\n"), @r##"
-    {"record":"guest",
-      "schema":1,
+    {"record":"process",
+      "schema":2,
       "pid":71,
-      "command":["shop",
-      "\u009b2J\n"],
-      "vm":"Ruby 3.1.2"}
+      "command":"shop \u009b2J\n",
+      "languages":[{"name":"Ruby",
+      "version":"3.1.2"}]}
     {"record":"call",
       "pid":71,
       "tid":71,
@@ -431,12 +431,12 @@ fn json() {
       "result":"-2",
       "rax":"0xfffffffffffffffe",
       "xmm0":"0x0",
-      "line":{"path":"app.rb",
+      "place":{"path":"app.rb",
       "line":12,
-      "name":"show\u202e"},
+      "function":"show\u202e"},
       "library":{"path":"/var/lib/gems/3.1.0/gems/mysql2-0.5/lib/mysql2/client.rb",
       "line":151,
-      "name":"query"},
+      "function":"query"},
       "callers":["/lib/libwork.so(outer+0x1f) [0x7f002000]"]}
     {"record":"call",
       "pid":71,
@@ -459,7 +459,7 @@ fn json() {
       "result":null,
       "rax":null,
       "xmm0":null,
-      "line":null,
+      "place":null,
       "library":null,
       "callers":[]}
     "##);

@@ -1,0 +1,111 @@
+//! The records of `lancet profile`: `profile`, then `function`…, those with most own samples first; with `--diff`
+//! `profile_difference` and `function_difference`… in their place; last `losses`.
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::common::Place;
+use crate::losses::Losses;
+
+/// A record of `lancet profile --format json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record<'a> {
+    /// What was sampled; first.
+    Profile {
+        /// Which processes were looked at, as text.
+        who: &'a str,
+        /// When the first look was.
+        began_at_ns: u64,
+        /// How long was looked.
+        took_ns: u64,
+        /// How many looks there were.
+        looks: u64,
+        /// How often a thread was seen on a processor.
+        samples: u64,
+        /// Samples of which it is not known whether the thread was on a processor or waited for one.
+        unsure: u64,
+        /// How often one was seen that waited for a processor.
+        queued: u64,
+        /// How often a thread was seen that slept, was stopped or waited for another.
+        slept: u64,
+        /// Samples of which only the innermost function is known, because there were too many different stacks (a million
+        /// frames together).
+        cut: u64,
+    },
+    /// A function in which threads ran.
+    Function {
+        /// The function; the path of its script, or the name of its program or library.
+        place: Place<'a>,
+        /// It is native code.
+        native: bool,
+        /// It belongs to a library or to the interpreter.
+        library: bool,
+        /// Samples in which it was innermost.
+        own: u64,
+        /// Samples in which it was anywhere.
+        total: u64,
+        /// Of the samples in which it was innermost: the lines.
+        lines: Vec<OfLine>,
+        /// Who called it; of a recursion the outermost caller.
+        callers: Vec<Caller<'a>>,
+    },
+    /// What two profiles were made of.
+    ProfileDifference {
+        /// The old one.
+        old: Run<'a>,
+        /// The new one.
+        new: Run<'a>,
+    },
+    /// A function in two profiles.
+    FunctionDifference {
+        /// The function, and its file.
+        place: Place<'a>,
+        /// It is machine code.
+        native: bool,
+        /// Samples in which it was innermost, old and new.
+        own: [u64; 2],
+        /// Samples in which it was anywhere, old and new.
+        total: [u64; 2],
+        /// The shares of `own` differ by more than chance explains.
+        own_changed: bool,
+        /// The shares of `total` differ by more than chance explains.
+        total_changed: bool,
+    },
+    /// The last record.
+    Losses(Losses<'a>),
+}
+
+/// One of two profiles that are compared.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Run<'a> {
+    /// Which processes were looked at, as text.
+    pub who: &'a str,
+    /// How many looks there were.
+    pub looks: u64,
+    /// How often a thread was seen on a processor.
+    pub samples: u64,
+}
+
+/// A line of a function of a profile.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct OfLine {
+    /// The line; 0: not known.
+    pub line: u32,
+    /// Samples in which it ran.
+    pub own: u64,
+}
+
+/// Who called a function.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Caller<'a> {
+    /// The calling function, and the line of the call.
+    pub place: Place<'a>,
+    /// In how many samples.
+    pub samples: u64,
+}
