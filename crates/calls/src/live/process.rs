@@ -260,6 +260,7 @@ fn may_be_traced(error: &Error) -> bool {
                 | E::WriteProtected(_)
                 | E::NotAGuest { .. }
                 | E::NothingToBorrow { .. }
+                | E::Restless(_)
                 | E::ThreadEnded { .. }
                 | E::Remote { .. }
                 | E::RemoteFault { .. }
