@@ -61,7 +61,7 @@ const CALLS: [Call; 9] = [
 ];
 
 /// The further calls of hooks: they wait for room, ask whether a page can be read and what a word holds, block signals, ask for their thread's id, whether it
-/// may read the time-stamp counter, and whether the process that a child waits for exists yet.
+/// may read the time-stamp counter, and whether the process that a child waits for, or a thread whose ring is wanted, exists yet.
 pub const OF_HOOKS: [Call; 8] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(

@@ -8,7 +8,7 @@ mod behind;
 mod child_signal;
 
 pub use behind::{Behind, go_behind};
-pub use child_signal::{end_waits, hold_child_signal, next_event, wait_for_any};
+pub use child_signal::{hold_child_signal, next_event, wait_for_any};
 
 use behind::Waiting;
 use process::error::{Error, Result};

@@ -1,5 +1,9 @@
 //! What can go wrong with a process that is opened. One enum for all crates that work on a process.
 
+mod afterwards;
+
+pub use afterwards::Afterwards;
+
 use crate::descriptors::is_shortage;
 use crate::proc_file;
 use crate::threads::living_thread;
@@ -22,6 +26,11 @@ pub enum Error {
     /// It runs another program now.
     #[error("process {0} runs another program now (exec); what the last one held is not known")]
     Replaced(i32),
+    /// It ran another program each time when it was opened.
+    #[error(
+        "process {0} runs one program after the other (exec), and none long enough to be opened"
+    )]
+    Restless(i32),
     /// It is a zombie: it has ended, and its parent has not waited for it yet.
     #[error("process {0} has ended and only waits for its parent to collect it (zombie)")]
     Zombie(i32),
@@ -342,6 +351,7 @@ impl Error {
             Error::NoSuchProcess(pid)
             | Error::Gone(pid)
             | Error::Replaced(pid)
+            | Error::Restless(pid)
             | Error::Zombie(pid)
             | Error::Stopped(pid)
             | Error::Stirred(pid)
@@ -431,7 +441,7 @@ impl Error {
 
     /// Whether it says that the memory that was opened is no more: the process has ended, or runs another program.
     pub fn is_left(&self) -> bool {
-        self.is_end() || matches!(self, Error::Replaced(_))
+        self.is_end() || matches!(self, Error::Replaced(_) | Error::Restless(_))
     }
 
     /// Whether it says that nothing is mapped at an address: EIO of `/proc/PID/mem`, EFAULT of process_vm_readv(2).
@@ -464,37 +474,3 @@ impl Error {
 
 /// The result of functions that work on a process.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// What has become of a thread whose call for us failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Afterwards {
-    /// Nothing was read of it since.
-    Unknown,
-    /// Its registers were read, and are those that it had before the call.
-    Back,
-    /// It is still in that call. Its return frame brings it back when the call returns.
-    InCall,
-}
-
-impl std::fmt::Display for Afterwards {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Afterwards::Unknown => "what its thread does now is not known",
-            Afterwards::Back => "the thread is back where it was",
-            Afterwards::InCall => {
-                "the thread is still in that call, and goes on as before when the call returns"
-            }
-        })
-    }
-}
-
-impl Error {
-    /// The same error, with what has become of the thread that made a call for us.
-    #[must_use]
-    pub fn with_thread(mut self, now: Afterwards) -> Self {
-        if let Error::RemoteFault { thread, .. } | Error::RemoteTimeout { thread, .. } = &mut self {
-            *thread = now;
-        }
-        self
-    }
-}

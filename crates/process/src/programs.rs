@@ -10,31 +10,48 @@ use crate::tries::PAUSE;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often, at least, a process is opened that begins another program each time, and for how long.
+/// How often, at least, a process is opened that begins another program each time, and for how long; but no try is begun after [`MOST`]. Where
+/// each takes long, because the machine is busy, five would take ten seconds.
 const LEAST: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(2);
+const MOST: Duration = Duration::from_secs(4);
 /// How long a process is waited for whose first thread has given way to the one that begins the program.
 const BETWEEN: Duration = Duration::from_secs(2);
 
 /// Calls `open`, which opens a process, again where the process has begun another program meanwhile.
 ///
 /// # Errors
-/// Those of `open`; [`Error::Replaced`] if it has begun another program each time.
-pub fn at_present<T, E: From<Error>>(
+/// Those of `open`; [`Error::Restless`] if it has begun another program each time.
+pub fn at_present<T, E: From<Error>>(pid: i32, open: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    at_present_within([LONGEST, MOST], pid, open)
+}
+
+fn at_present_within<T, E: From<Error>>(
+    [longest, most]: [Duration; 2],
     pid: i32,
     mut open: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     let (since, mut tries) = (Instant::now(), 0);
-    while tries < LEAST || since.elapsed() < LONGEST {
+    // Whether the program of the last try runs on, though there was another one before.
+    let mut stays = None;
+    while since.elapsed() < longest || tries < LEAST && since.elapsed() < most {
         tries += 1;
         let program = Program::of(pid);
-        match open() {
-            Err(error) if !program.is_some_and(|one| one.was_replaced()) => return Err(error),
-            Err(_) => {}
+        let error = match open() {
+            Err(error) => error,
             opened => return opened,
+        };
+        if program.is_some_and(|one| one.was_replaced()) {
+            stays = Some(false);
+        } else if stays == Some(false) {
+            // It may have begun at this moment, and its loader has not mapped yet what is needed of it.
+            stays = Some(true);
+            sleep(PAUSE);
+        } else {
+            return Err(error);
         }
     }
-    Err(Error::Replaced(pid).into())
+    Err(Error::Restless(pid).into())
 }
 
 /// A process, and its memory while it runs one program.
@@ -77,6 +94,44 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Command, Stdio};
+
+    /// A process that runs another program every few milliseconds is tried for as long as was said, and no longer where a try takes long; what
+    /// fails at a program that stays fails.
+    #[test]
+    fn a_process_that_begins_programs_all_the_time_is_given_up() {
+        const AGAIN: &str = "exec sh -c \"$AGAIN\"";
+        let mut child = Command::new("sh")
+            .args(["-c", AGAIN])
+            .env("AGAIN", AGAIN)
+            .spawn()
+            .expect("sh runs");
+        let pid = child.id() as i32;
+        let tried = |limits: [u64; 2], each: u64| {
+            let (mut tries, since) = (0, Instant::now());
+            let opened: Result<(), Error> =
+                at_present_within(limits.map(Duration::from_millis), pid, || {
+                    let (program, begun) = (Program::of(pid), Instant::now());
+                    tries += 1;
+                    while begun.elapsed() < Duration::from_millis(each)
+                        || !program.as_ref().is_none_or(Program::was_replaced)
+                    {
+                        std::thread::yield_now();
+                    }
+                    Err(Error::Gone(pid))
+                });
+            assert!(matches!(opened, Err(Error::Restless(_))), "{opened:?}");
+            (tries, since.elapsed())
+        };
+        let (tries, took) = tried([200, 60_000], 0);
+        assert!(
+            tries >= LEAST && took >= Duration::from_millis(200),
+            "{tries}, {took:?}"
+        );
+        let (tries, took) = tried([20, 100], 60);
+        assert!(tries <= 2, "{tries}, {took:?}");
+        let _ = child.kill();
+        child.wait().expect("our child");
+    }
 
     #[test]
     fn a_process_is_opened_again_at_its_next_program_and_not_when_it_has_ended() {

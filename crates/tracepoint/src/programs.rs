@@ -2,7 +2,7 @@
 //!
 //! All of them begin with [`Writer::watched`]: whose process is not watched goes on at once, after a look into one map. A thread that
 //! is watched has an entry in `threads` with the number of the call it is in and when that began; between its calls the number
-//! is [`IDLE`].
+//! is [`IDLE`]. It also says since when its process is watched: what an earlier watch has left is believed no more.
 
 use crate::assembler::{Label, Math, Program, Reg, Size, When};
 use crate::brake;
@@ -39,6 +39,8 @@ impl Writer<'_> {
     /// sys_enter(struct pt_regs *, long number)
     fn call_begins(&mut self) {
         self.watched(self.out);
+        self.code.load(Double, R1, R0, 0);
+        self.code.store(Double, Fp, SINCE, R1);
         self.code.load(Double, R8, R6, 8);
         self.registers();
         self.by_width();
@@ -60,13 +62,22 @@ impl Writer<'_> {
         } else {
             self.look_up(&shared.threads, TASK);
             self.unless_again(|writer, none| {
+                writer.entry(none);
                 let code = &mut writer.code;
-                code.jump_if(R0, When::Equal, 0, none);
                 code.load(Double, R8, R0, 0);
                 code.load(Double, R1, R0, 8);
             });
         }
         self.enter();
+    }
+
+    /// Goes to `none` unless R0 is the address of an entry of `threads` that was made since the process is watched.
+    fn entry(&mut self, none: Label) {
+        let code = &mut self.code;
+        code.jump_if(R0, When::Equal, 0, none);
+        code.load(Double, R1, R0, 24);
+        code.load(Double, R2, Fp, SINCE);
+        code.jump_if_of(R1, When::NotEqual, R2, none);
     }
 
     /// Counts a call that was to be made again, which `load` has put into R8, with how long it took in R1.
@@ -106,7 +117,7 @@ impl Writer<'_> {
         self.look_up(&self.shared.threads, TASK);
         let code = &mut self.code;
         code.jump_if(R0, When::Equal, 0, new);
-        for (at, from) in [(0, NUMBER), (8, BEGAN), (16, MISSED)] {
+        for (at, from) in [(0, NUMBER), (8, BEGAN), (16, MISSED), (24, SINCE)] {
             code.load(Double, R1, Fp, from);
             code.store(Double, R0, at, R1);
         }
@@ -160,13 +171,14 @@ impl Writer<'_> {
         self.watched(not);
         // When it began to be watched, in case that this call began before.
         self.code.load(Double, R9, R0, 0);
+        self.code.store(Double, Fp, SINCE, R9);
         self.task();
         self.now();
         let (unknown, idle) = (self.code.label(), self.code.label());
         let (late, known) = (self.code.label(), self.code.label());
         self.look_up(&self.shared.threads, TASK);
+        self.entry(unknown);
         let code = &mut self.code;
-        code.jump_if(R0, When::Equal, 0, unknown);
         code.load(Double, R8, R0, 0);
         code.load(Double, R1, R0, 16);
         code.store(Double, Fp, MISSED, R1);
@@ -254,8 +266,11 @@ impl Writer<'_> {
     fn tell_return(&mut self) {
         let (out, all, full) = (self.out, self.code.label(), self.code.label());
         self.unless_wanted(|writer| writer.code.jump(out));
+        self.code.store(Double, Fp, NUMBER, R8);
         self.registers();
         self.by_width();
+        // At the end of an exec the width is that of the new program. The call is the one that was told, as which it is counted if it is lost.
+        self.code.load(Double, R8, Fp, NUMBER);
         self.code.load(Double, R9, Fp, NOW);
         self.record((RETURN, RETURN_BYTES), full);
         self.code.load(Double, R1, R6, 8);
@@ -318,6 +333,7 @@ impl Writer<'_> {
         self.code.store_number(Double, Fp, NUMBER, IDLE);
         self.code.store_number(Double, Fp, BEGAN, 0);
         self.code.store_number(Double, Fp, MISSED, 0);
+        self.code.store(Double, Fp, SINCE, R9);
         self.enter();
         self.reserve((CHILD, CHILD_BYTES), R9, out);
         self.code.copy(R9, R0);
@@ -351,7 +367,10 @@ impl Writer<'_> {
         self.look_up(&self.shared.threads, TASK);
         self.code.jump_if(R0, When::Equal, 0, out);
         self.code.load(Double, R8, R0, 0);
+        self.code.load(Double, R9, R0, 24);
         self.watched(none);
+        self.code.load(Double, R1, R0, 0);
+        self.code.jump_if_of(R1, When::NotEqual, R9, none);
         self.code.jump_if(R8, When::Equal, IDLE, none);
         self.code.jump_if(R8, When::Equal, UNTOLD, none);
         self.without_again();

@@ -62,8 +62,8 @@ pub const ROWS_OF_ALL: u32 = 2 * ROWS;
 /// Bytes of a row of six words: calls that returned, the sum of their times, the shortest, the longest, errors, calls that never
 /// returned; times in nanoseconds.
 pub const ROW: usize = 48;
-/// Bytes of an entry of `threads`; its third word is [`MISSED`].
-pub const THREAD: usize = 24;
+/// Bytes of an entry of `threads`; its third word is [`MISSED`], its fourth [`SINCE`].
+pub const THREAD: usize = 32;
 /// What is added to numbers of 32 bits.
 pub const NARROW: u64 = 1 << 32;
 
@@ -101,10 +101,13 @@ pub const TASK: i16 = -8;
 pub const PROCESS: i16 = -16;
 pub const IDS: i16 = -24;
 pub const ROW_KEY: i16 = -32;
-/// The number of the call, when it began, and whether something it points to could not be read then: an entry of `threads`.
-pub const NUMBER: i16 = -232;
-pub const BEGAN: i16 = -224;
-pub const MISSED: i16 = -216;
+/// The number of the call, when it began, whether something it points to could not be read then, and since when its process is watched: an
+/// entry of `threads`.
+pub const NUMBER: i16 = -240;
+pub const BEGAN: i16 = -232;
+pub const MISSED: i16 = -224;
+/// An entry of an earlier watch of the same process says nothing: the call in which the thread was at its end was not seen to return.
+pub const SINCE: i16 = -216;
 /// The address of this processor's state and record, for the copier.
 pub const CONTEXT: i16 = -208;
 pub const NOW: i16 = -56;

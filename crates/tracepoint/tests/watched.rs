@@ -90,6 +90,45 @@ fn calls_are_counted_with_their_errors() {
     );
 }
 
+/// Waits until a process sleeps in the call of that number.
+fn sleeps_in(pid: u32, number: u64) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let call = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).expect("it lives");
+    while !call().starts_with(&format!("{number} ")) {
+        assert!(Instant::now() < end, "{}", call());
+        std::thread::yield_now();
+    }
+}
+
+/// A process that is watched for the second time is in another call than the one in which it was left: that one is counted, with the time
+/// since it is watched again.
+#[test]
+fn what_an_earlier_watch_has_left_is_not_believed() {
+    const READ: u64 = 0;
+    const WAIT4: u64 = 61;
+    let Some(watch) = begin(&Tells::Counts, Whose::Alone) else {
+        return;
+    };
+    let mut child = shell("sh -c 'read x; exit 0'; read y; exit 0");
+    let pid = child.id();
+    let mut tell = |line: &[u8]| {
+        let stdin = child.stdin.as_mut().expect("a pipe");
+        stdin.write_all(line).expect("written");
+    };
+    watch.add(pid as i32).expect("room");
+    tell(b"go\n");
+    sleeps_in(pid, WAIT4);
+    watch.remove(pid as i32);
+    tell(b"x\n");
+    sleeps_in(pid, READ);
+    watch.add(pid as i32).expect("room");
+    tell(b"y\n");
+    assert!(child.wait().expect("its end").success());
+    // Each read of the shell takes one byte.
+    let counted = [READ, WAIT4].map(|number| of(&watch, number).returned);
+    assert_eq!(counted, [5, 0], "{:?}", watch.counted());
+}
+
 #[test]
 fn children_are_watched_if_they_are_asked_for() {
     for whose in [Whose::Alone, Whose::WithChildren] {
@@ -313,4 +352,62 @@ fn calls_of_32_bits_are_known_by_their_instruction() {
             "{told:x?}"
         );
     }
+}
+
+/// A program of 32 bits that ends at once, or `None` if this compiler makes none.
+fn of_32_bits(program: &std::path::Path) -> Option<()> {
+    let mut gcc = Command::new("gcc")
+        .args(["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie"])
+        .args(["-x", "assembler", "-", "-o"])
+        .arg(program)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let source = b".globl _start\n_start: mov $1, %eax; xor %ebx, %ebx; int $0x80\n";
+    let mut stdin = gcc.stdin.take().expect("a pipe");
+    stdin.write_all(source).expect("gcc reads");
+    drop(stdin);
+    gcc.wait().expect("its end").success().then_some(())
+}
+
+/// The end of an exec for which there is no room is lost as that of an exec, also where another width begins with it.
+#[test]
+fn a_lost_end_of_an_exec_is_one_of_an_exec() {
+    // A word of the kernel's before each record of a call, and of a return. So many pairs leave room for one record of a call behind them.
+    const PAIR: u64 = (8 + 104) + (8 + 40);
+    const PAIRS: u64 = (8 << 20) / PAIR;
+    let asked = |number| [CHDIR, EXECVE].contains(&number).then(Copies::default);
+    let Some(mut watch) = begin(&Tells::CallsAtOnce(&asked), Whose::Alone) else {
+        return;
+    };
+    let program = std::env::temp_dir().join(format!("lancet-of-32-{}", std::process::id()));
+    if of_32_bits(&program).is_none() {
+        return println!("SKIPPED: this gcc makes no program of 32 bits");
+    }
+    let child = shell(&format!(
+        "i=0; while [ $i -lt {PAIRS} ]; do cd /; i=$((i+1)); done; exec {}",
+        program.display()
+    ));
+    let pid = child.id() as i32;
+    watch.add(pid).expect("room");
+    go(child);
+    let _ = std::fs::remove_file(&program);
+    let mut last = None;
+    let mut told = 0;
+    watch.read(|record| {
+        told += 1;
+        last = Some(record);
+    });
+    assert!(
+        matches!(last, Some(Record::Call { number: EXECVE, .. })),
+        "{last:?}"
+    );
+    assert_eq!(told, 2 * PAIRS + 1);
+    let unfit = watch.unfit();
+    let lost = unfit
+        .iter()
+        .map(|one| (one.pid, one.number, one.records))
+        .collect::<Vec<_>>();
+    assert_eq!(lost, [(pid, EXECVE, 1)]);
 }

@@ -159,14 +159,15 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     if last == TAKEN || !is_mine || claim(last).is_err() {
         return false;
     }
+    // System calls of the last owner will not return. They are forgotten also if there is no room for the record: what passes a probe next
+    // on this thread finds the ring by the thread's address, and must not take one of them for its own.
+    ring.lent.store(0, Ordering::Relaxed);
+    ring.depth.store(0, Ordering::Relaxed);
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return false;
     };
     record.word(0, u64::from(tid));
     record.end(0);
-    // System calls of the last owner will not return.
-    ring.lent.store(0, Ordering::Relaxed);
-    ring.depth.store(0, Ordering::Relaxed);
     let has_block = has_block(thread, tid);
     ring.has_block.store(has_block.into(), Ordering::Relaxed);
     if ring.session.load(Ordering::Relaxed) != session {
@@ -234,9 +235,10 @@ const ASKED: usize = 16;
 
 /// Returns the ring of a dead thread; its lines and counts stay valid.
 ///
-/// A thread's own block says whether it is dead: the kernel writes 0 in place of its id there (`CLONE_CHILD_CLEARTID`, which every C
-/// library sets), or the block is no longer mapped. A new thread at the same address has another id. It and this thread take the ring by
-/// one exchange, so only one of them gets it.
+/// A thread whose block still holds its id lives. One whose block does not, or is no longer mapped, is dead only if the kernel knows no thread
+/// of that id: musl writes 0 there before its last system calls (`pthread_exit`), which pass probes and write to the ring; glibc has the
+/// kernel write it (`CLONE_CHILD_CLEARTID`), when the thread does not run any more. If another process has the id by now, the ring is left
+/// alone. A new thread at the same address has another id. It and this thread take the ring by one exchange, so only one of them gets it.
 pub(super) fn reclaim(thread: u64) -> Option<u64> {
     if calls().tid_offset == 0 || calls().pool.asks == 0 {
         return None;
@@ -268,7 +270,8 @@ pub(super) fn reclaim(thread: u64) -> Option<u64> {
         asked += 1;
         let block = ring.thread.load(Ordering::Relaxed);
         let order = Ordering::AcqRel;
-        let dead = !sys::holds(block.wrapping_add(calls().tid_offset), tid);
+        let dead =
+            !sys::holds(block.wrapping_add(calls().tid_offset), tid) && !sys::exists(tid.into());
         if dead
             && ring
                 .tid

@@ -120,10 +120,10 @@ unsafe fn note(
         ..OpenSystemCall::NONE
     };
     let Some((ring, lines)) = selected else {
-        let ring = if child == Child::None {
-            known
-        } else {
-            ring::mine()
+        // The ring that was found by this thread's address may be that of one that has ended, which others may take at any time.
+        let ring = match (child, known) {
+            (Child::None, None) => None,
+            _ => ring::mine(),
         };
         // A call that was left open at the same place must not be taken for this one.
         if let Some(ring) = ring {

@@ -46,7 +46,7 @@ impl Wait {
         self.looks = self.looks.wrapping_add(1);
         let owner = calls().owner;
         if (self.clock)().wrapping_sub(self.began) > self.most
-            || owner != 0 && self.looks.is_multiple_of(LOOKS) && !sys::is_process(owner)
+            || owner != 0 && self.looks.is_multiple_of(LOOKS) && !sys::exists(owner)
         {
             return false;
         }

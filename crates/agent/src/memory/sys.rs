@@ -155,11 +155,12 @@ pub fn process_id() -> u32 {
     unsafe { syscall(GETPID, 0, 0, 0, 0, 0, 0) as u32 }
 }
 
-/// Whether there is such a process: signal 0 is none.
-pub fn is_process(pid: u64) -> bool {
+/// Whether there is a process or a thread with this id: signal 0 is none, and kill(2) finds any thread by its own id
+/// (`kill_pid_info_type` in `kernel/signal.c` looks for a `PIDTYPE_PID`).
+pub fn exists(id: u64) -> bool {
     const ESRCH: u64 = 0u64.wrapping_sub(3);
     // SAFETY: nothing is sent.
-    unsafe { syscall(KILL, pid, 0, 0, 0, 0, 0) != ESRCH }
+    unsafe { syscall(KILL, id, 0, 0, 0, 0, 0) != ESRCH }
 }
 
 /// The kernel's id of this thread.

@@ -19,7 +19,7 @@ use crate::{Error, Message};
 use hooks::rings::Losses;
 use inject::Embedded;
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
-use inject::tracee::{User, end_waits, wait_for_any};
+use inject::tracee::{User, wait_for_any};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread::sleep;
@@ -360,7 +360,6 @@ impl Source for Family<'_> {
     }
 
     fn leave(&mut self) {
-        end_waits();
         self.note_unreturned();
         let mut hears = Hears::new(&mut self.kept, None);
         for error in self.processes.leave(&mut hears) {

@@ -8,7 +8,7 @@ use super::process::Process;
 use super::stepped::{CALLS, Stands, Stepped};
 use crate::message::Message;
 use inject::lifecycle::{Over, Stage, Turn, Watched};
-use inject::tracee::{Tracee, end_waits};
+use inject::tracee::Tracee;
 use std::rc::Rc;
 use tracepoint::Whose;
 
@@ -18,11 +18,7 @@ fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
         args, signatures, ..
     } = shared;
     let programs = &shared.programs;
-    let loaded = || {
-        end_waits();
-        table(args, signatures)
-    };
-    match programs.get(args, Whose::Alone, loaded) {
+    match programs.get(args, Whose::Alone, || table(args, signatures)) {
         Ok(seen) => Some(seen),
         Err(why) => {
             args.messages.say(Message::NotByBpf { why, calls: CALLS });
@@ -74,7 +70,6 @@ impl Process {
         let Process::Stepped(stepped) = self else {
             return;
         };
-        end_waits();
         match Guest::taken_over(stepped.pid(), stepped.is_kept(), shared) {
             Ok(guest) => {
                 stepped.is_handed_over();

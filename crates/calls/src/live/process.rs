@@ -17,7 +17,7 @@ use crate::source::Count;
 use crate::{Error, Message};
 use hooks::rings::Losses;
 use inject::lifecycle::{Observer, Stage, Turn, Watched};
-use inject::tracee::{Happening, OnItsWay, Tracee, end_waits};
+use inject::tracee::{Happening, OnItsWay, Tracee};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tracepoint::Refused;
@@ -182,16 +182,6 @@ impl Process {
         Ok(stepped.into())
     }
 
-    /// Hooks a process that stands at its exec.
-    fn begins_hooked(
-        tracee: Tracee,
-        keep: bool,
-        shared: &Shared<'_>,
-    ) -> Result<Guest, (Tracee, process::Error)> {
-        end_waits();
-        Guest::begin(tracee, keep, shared)
-    }
-
     /// Watches a process that stands at its exec without changing anything in it; `why` = why it is not hooked.
     fn begins_unchanged(
         tracee: Tracee,
@@ -202,7 +192,6 @@ impl Process {
         let (args, pid) = (shared.args, tracee.pid());
         let mut refused = None;
         if may_be_bpf(by, args) {
-            end_waits();
             match Bpf::new(pid, shared) {
                 Ok(bpf) => {
                     let bpf = bpf.begin(tracee, keep, &shared.exec)?;
@@ -271,6 +260,7 @@ fn may_be_traced(error: &Error) -> bool {
                 | E::WriteProtected(_)
                 | E::NotAGuest { .. }
                 | E::NothingToBorrow { .. }
+                | E::Restless(_)
                 | E::ThreadEnded { .. }
                 | E::Remote { .. }
                 | E::RemoteFault { .. }
@@ -322,7 +312,6 @@ impl Watched for Process {
     }
 
     fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
-        end_waits();
         let args = shared.args;
         let way = match args.by {
             By::Hooks if args.injects_by_tracer(false) => (By::Ptrace, Some(Error::Tampers)),
@@ -352,7 +341,7 @@ impl Watched for Process {
             {
                 return Process::begins_led(tracee, keep, shared);
             }
-            By::Hooks => match Process::begins_hooked(tracee, keep, shared) {
+            By::Hooks => match Guest::begin(tracee, keep, shared) {
                 Ok(guest) => return Ok(Stage::Open(guest.into())),
                 Err((tracee, error)) => {
                     let error = Error::from(error);
@@ -411,11 +400,7 @@ impl Watched for Process {
 
     fn poll(&mut self, shared: &Shared<'_>, turn: &mut Turn<'_, Self>) -> bool {
         match self {
-            // The timer of waits is for tracers: it would interrupt what a process is hooked with, such as bpf(2).
-            Process::Hooked(guest) => {
-                end_waits();
-                guest.poll(shared, turn)
-            }
+            Process::Hooked(guest) => guest.poll(shared, turn),
             Process::Stepped(stepped) => {
                 let any = stepped.poll(turn);
                 self.changes_over(shared, turn);

@@ -29,7 +29,7 @@ use led::Led;
 pub use led::{CALLS, Stands};
 use process::clock::{Clock, Present};
 use process::memory::GuestMemory;
-use process::ptrace;
+use process::ptrace::{self, Bounded};
 use process::stop::{self, Stop, Ties};
 use process::tries::Tries;
 use prototypes::Captures;
@@ -225,10 +225,12 @@ impl Stepped {
         turn: &mut Turn<'_, P>,
     ) -> bool {
         let (since, mut in_vain) = (Instant::now(), 0);
+        // What a process is hooked with, or its BPF programs are loaded by, must not be interrupted: that is done between these turns.
+        let waits = Bounded::begin();
         self.introduce(turn);
         let any = self.report(turn) | self.look(turn);
         while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
-            match next_event() {
+            match next_event(&waits) {
                 None => in_vain += 1,
                 Some(of) if self.threads.contains_key(&of.tid) => {
                     if of.at_call {

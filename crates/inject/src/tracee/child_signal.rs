@@ -1,7 +1,6 @@
 //! SIGCHLD, by which the kernel says that something has happened to a child or a tracee.
 
 use process::ptrace::{Bounded, EACH, Unheard};
-use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -35,7 +34,6 @@ pub fn hold_child_signal() -> libc::sigset_t {
 /// Waits at most `most` until something happens to any tracee. A signal to lancet ends the wait too, and so does what has happened
 /// and was handled since the last wait.
 pub fn wait_for_any(most: Duration) {
-    end_waits();
     let set = child_signal();
     let time = libc::timespec {
         tv_sec: most.as_secs() as i64,
@@ -46,11 +44,11 @@ pub fn wait_for_any(most: Duration) {
 }
 
 /// Waits at most a millisecond for a child or a thread with an event that was not taken yet, which stays pending: in waitid(2), where the
-/// kernel hands the processor from a thread that stops to one that waits there, and does not where a signal ends the wait. The timer that bounds
-/// it runs from the first wait until [`wait_for_any`] or [`end_waits`], because processes of a tree have their turns one after the other.
-pub fn next_event() -> Option<Unheard> {
-    let bounded = WAITS.with_borrow_mut(|waits| waits.get_or_insert_with(Bounded::begin).runs());
-    if bounded {
+/// kernel hands the processor from a thread that stops to one that waits there, and does not where a signal ends the wait. `waits` is the
+/// timer that bounds it, which runs from the first wait until it is dropped: it interrupts system calls of this thread, so its owner keeps it
+/// for no longer than it waits for events of tracees.
+pub fn next_event(waits: &Bounded) -> Option<Unheard> {
+    if waits.runs() {
         return process::ptrace::next_unheard();
     }
     wait_for_any(EACH);
@@ -59,14 +57,4 @@ pub fn next_event() -> Option<Unheard> {
         tid,
         at_call: false,
     })
-}
-
-/// Stops the timer of [`next_event`], which interrupts system calls of this thread.
-pub fn end_waits() {
-    WAITS.with_borrow_mut(|waits| *waits = None);
-}
-
-thread_local! {
-    /// What bounds the waits of [`next_event`].
-    static WAITS: RefCell<Option<Bounded>> = const { RefCell::new(None) };
 }

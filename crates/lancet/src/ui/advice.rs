@@ -107,6 +107,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::WriteProtected(_) => "start the kernel with proc_mem.force_override=ptrace",
         Error::BrokenRuby { .. } => "update that Ruby",
         Error::Replaced(_) | Error::Left { .. } => "open it again",
+        Error::Restless(_) => "try again when it stays with one program",
         Error::Zombie(_) => "nothing of it is left to look at; name its parent or another worker",
         Error::Stirred(_) | Error::NothingToBorrow { .. } => "try again in a moment",
         Error::RemoteTimeout { .. } => "try again when the process is doing something else",

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{
-    Guest, LIMIT, Output, Snapshot, TempDir, Watch, fixtures, installed, lancet, run, skip,
-    until_traced,
+    Guest, LIMIT, Output, Snapshot, TempDir, Watch, built_for_32_bits, fixtures, installed, lancet,
+    run, skip, until_traced,
 };
 use crate::watch::{HOOKED, hooked};
 
@@ -185,6 +185,43 @@ fn a_program_whose_own_places_cannot_be_hooked_is_watched_in_another_way() {
         guest.expect("answer 0");
         guest.tell("");
     }
+}
+
+/// A program for 32-bit x86: `ready`, 100 rounds of four calls behind a line, `answer 0`, and another line.
+const OF_32_BITS: &str = "
+    mov $4, %eax; mov $1, %ebx; mov $ready, %ecx; mov $6, %edx; int $0x80
+    call line
+    mov $100, %esi
+1:  mov $64, %eax; int $0x80
+    mov $20, %eax; int $0x80
+    mov $41, %eax; mov $1, %ebx; int $0x80
+    mov %eax, %ebx; mov $6, %eax; int $0x80
+    dec %esi; jnz 1b
+    mov $4, %eax; mov $1, %ebx; mov $answer, %ecx; mov $9, %edx; int $0x80
+    call line
+    mov $1, %eax; xor %ebx, %ebx; int $0x80
+line:
+    mov $3, %eax; xor %ebx, %ebx; mov $byte, %ecx; mov $1, %edx; int $0x80
+    ret
+    .data
+ready: .ascii \"ready\\n\"
+answer: .ascii \"answer 0\\n\"
+byte: .byte 0
+    .section .note.GNU-stack, \"\", @progbits";
+
+/// Hooks cannot be set in it, and its calls have other numbers and other names.
+#[test]
+fn a_program_of_32_bits_is_counted_as_strace_counts() {
+    if !installed("strace") {
+        return skip("a program of 32 bits, counted", "no strace");
+    }
+    let folder = TempDir::new("counted-32-bits");
+    let path = match built_for_32_bits(&folder, OF_32_BITS) {
+        Ok(path) => path,
+        Err(why) => return skip("a program of 32 bits, counted", why),
+    };
+    let said = counts_as_strace("32 bits", &folder, || Command::new(&path));
+    assert!(said.contains("32-bit x86"), "{said}");
 }
 
 /// qemu-user makes the calls of what it runs at one place that must not be changed.

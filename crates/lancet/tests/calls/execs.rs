@@ -75,3 +75,31 @@ fn a_process_is_opened_at_its_next_program() {
     }
     assert!(opened > 0, "it was never opened");
 }
+
+/// One that has no time between two programs is given up in one line, or its calls are counted in another way.
+#[test]
+fn a_process_without_rest_is_given_up_in_one_line() {
+    if !installed("perl") {
+        return skip("execs without rest", "no perl");
+    }
+    let guest = again(0);
+    for command in [
+        "calls -c -x malloc --for 100ms",
+        "syscalls -c --for 100ms -U calls,name",
+    ] {
+        let mut lancet = lancet();
+        lancet.args(command.split(' '));
+        lancet.args(["-p", &guest.pid.to_string()]);
+        let output = run(&mut lancet, LIMIT);
+        let why = "runs one program after the other (exec), and none long enough to be opened";
+        let was_said = output.stderr.lines().filter(|line| line.contains(why));
+        // On a quiet machine it may be opened at one of its programs, and is over with that.
+        assert!(was_said.count() <= 1, "{command}: {output:?}");
+        if output.stderr.contains(why) && command.starts_with("syscalls") {
+            assert!(output.stdout.contains("execve"), "{output:?}");
+        }
+        let is_well = [0, 1, 4].contains(&output.code());
+        assert!(is_well, "{command}: {output:?}");
+    }
+    guest.signal(nix::sys::signal::Signal::SIGKILL);
+}

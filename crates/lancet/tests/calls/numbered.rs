@@ -74,11 +74,14 @@ const ALONE: [Form; 18] = [
 ];
 
 /// Programs with threads.
-const THREADED: [Form; 8] = [
+const THREADED: [Form; 10] = [
     ("gcc", DYNAMIC, ["libc", "threads"], true, Whole),
     ("gcc", DYNAMIC, ["libc", "many"], true, Whole),
     ("gcc", DYNAMIC, ["libc", "signals"], true, Whole),
     ("musl-gcc", DYNAMIC, ["libc", "threads"], true, Whole),
+    // Threads end all the time, and others take their rings.
+    ("musl-gcc", DYNAMIC, ["libc", "many"], true, Whole),
+    ("musl-gcc", STATIC_STRIPPED, ["libc", "many"], true, Whole),
     ("gcc", STATIC_STRIPPED, ["int80", "signals"], true, Numbered),
     ("gcc", STATIC_STRIPPED, ["jump", "threads"], true, Numbered),
     ("gcc", STRIPPED, ["later", "many"], true, Numbered),

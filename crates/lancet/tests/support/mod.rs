@@ -34,7 +34,9 @@ pub use interpreters::{
 };
 pub use load::{Load, ask, get};
 pub use machine::Ticks;
-pub use others::{Killed, as_nobody, assembled_for_32_bits, copy_for_all, program_of_32_bits};
+pub use others::{
+    Killed, as_nobody, assembled_for_32_bits, built_for_32_bits, copy_for_all, program_of_32_bits,
+};
 pub use patience::Patience;
 pub use program::{Output, await_handler, children, refused, refused_to_itself, run, wait};
 pub use redmine::Redmine;

@@ -59,8 +59,15 @@ pub fn program_of_32_bits(folder: &TempDir) -> Result<Killed, String> {
     assembled_for_32_bits(folder, "0: mov $29, %eax; int $0x80; jmp 0b")
 }
 
-/// A program of 32 bits that does nothing but these instructions; or why there is none.
+/// Starts a program of 32 bits that does nothing but these instructions; or why there is none.
 pub fn assembled_for_32_bits(folder: &TempDir, instructions: &str) -> Result<Killed, String> {
+    let program = built_for_32_bits(folder, instructions)?;
+    let child = Killed::start(&mut Command::new(&program));
+    child.map_err(|error| format!("it does not run: {error}"))
+}
+
+/// Makes that program; or why there is none.
+pub fn built_for_32_bits(folder: &TempDir, instructions: &str) -> Result<PathBuf, String> {
     let program = folder.join("program");
     let source = format!(".globl _start\n_start: {instructions}\n");
     let mut gcc = Command::new("gcc")
@@ -77,6 +84,5 @@ pub fn assembled_for_32_bits(folder: &TempDir, instructions: &str) -> Result<Kil
     if !gcc.wait().expect("gcc ends").success() {
         return Err("this gcc makes none".into());
     }
-    let child = Killed::start(&mut Command::new(&program));
-    child.map_err(|error| format!("it does not run: {error}"))
+    Ok(program)
 }

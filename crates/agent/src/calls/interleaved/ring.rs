@@ -6,18 +6,20 @@ use crate::calls::pool::slot;
 use crate::calls::ring::fixture::Own;
 use crate::calls::ring::{introduce, mine, reclaim, speaks};
 use crate::calls::session::CALLS;
+use crate::calls::system_calls::begins;
 use crate::calls::thread::thread;
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
+use routine::frame::ProbeFrame;
 use routine::room::place;
 use std::boxed::Box;
 use wire::PAGE;
-use wire::calls::{Calls, MOVED, RINGS};
+use wire::calls::{Calls, Hook, MOVED, NO_NUMBER, RINGS};
 
-/// The id of the thread whose ring it was.
-const DEAD: u32 = 77;
+/// The id of the thread whose ring it was: one that the kernel gives to nobody (`PID_MAX_LIMIT`, include/linux/threads.h).
+const DEAD: u32 = 0x7000_0000;
 /// Where the id of a thread is in its block.
 const ID_AT: u64 = 16;
 
@@ -192,6 +194,85 @@ fn a_ring_that_is_taken_does_not_speak() {
     wanted.own.ring().tid.store(id, Ordering::Relaxed);
     asks(&wanted);
     assert!(wanted.got[0].get());
+}
+
+/// musl clears the id in a thread's block before the thread's last system calls: the thread keeps its ring until the kernel has none of it.
+#[test]
+fn a_thread_that_still_runs_keeps_its_ring() {
+    if !alone("ring::a_thread_that_still_runs_keeps_its_ring") {
+        return;
+    }
+    let mut wanted = Wanted::new();
+    wanted.block[2] = 0;
+    let ring = wanted.own.ring();
+    ring.tid.store(sys::thread_id(), Ordering::Relaxed);
+    assert_eq!(reclaim(0x2000), None);
+    assert_eq!(ring.thread.load(Ordering::Relaxed), wanted.at());
+    ring.tid.store(DEAD, Ordering::Relaxed);
+    assert_eq!(reclaim(0x2000), Some(wanted.own.address()));
+}
+
+/// How many calls of the last owner of a ring have not returned.
+const LEFT_OPEN: u64 = 3;
+
+/// The probe before a system call of which nothing is wanted.
+fn makes_a_call() {
+    let place = Hook {
+        instruction: 0x1234,
+        fixed: NO_NUMBER,
+        ..Hook::default()
+    };
+    let mut frame = ProbeFrame {
+        xmm: [[0; 2]; 16],
+        registers: [0; 16],
+        flags: 0,
+        descriptor: core::ptr::null(),
+    };
+    // SAFETY: the frame lives until this returns.
+    unsafe { begins(&place, &raw mut frame) };
+}
+
+/// A thread makes a system call while another takes the ring that was found by its address: it is noted as open in its own ring, behind
+/// none of the last owner's, and never in one of another thread.
+#[test]
+fn a_call_is_noted_in_no_ring_of_others() {
+    if !alone("ring::a_call_is_noted_in_no_ring_of_others") {
+        return;
+    }
+    let make = || {
+        let wanted = of_this_thread(0);
+        let depth = &wanted.own.ring().depth;
+        depth.store(LEFT_OPEN, Ordering::Relaxed);
+        wanted
+    };
+    everywhere(
+        make,
+        |_| makes_a_call(),
+        another_takes_it,
+        |wanted, at| {
+            let taken = wanted.got[1].get();
+            let depth = wanted.own.ring().depth.load(Ordering::Relaxed);
+            let expected = if taken { LEFT_OPEN } else { 1 };
+            assert_eq!(depth, expected, "behind instruction {at}, {taken}");
+        },
+    );
+}
+
+/// A thread that finds no room in the ring of one that has ended has none of its calls open.
+#[test]
+fn a_ring_without_room_has_no_call_of_its_last_owner() {
+    if !alone("ring::a_ring_without_room_has_no_call_of_its_last_owner") {
+        return;
+    }
+    let own = Own::new(0);
+    let ring = own.ring();
+    ring.thread.store(thread(), Ordering::Relaxed);
+    ring.tid.store(DEAD, Ordering::Relaxed);
+    ring.depth.store(LEFT_OPEN, Ordering::Relaxed);
+    ring.lent.store(0x1234, Ordering::Relaxed);
+    assert!(!introduce(ring, thread(), 0));
+    let left = [&ring.depth, &ring.lent].map(|word| word.load(Ordering::Relaxed));
+    assert_eq!(left, [0, 0]);
 }
 
 /// Two threads take slots: never the same one, and of a last one only one gets it.

@@ -104,11 +104,32 @@ fn ids_are_the_kernels() {
 /// A process that lives is seen, one that has ended and was waited for is not.
 #[test]
 fn a_process_is_there_or_not() {
-    assert!(is_process(process_id().into()));
+    assert!(exists(process_id().into()));
     let mut child = std::process::Command::new("true").spawn().expect("true");
     let pid = child.id();
     child.wait().expect("it ends");
-    assert!(!is_process(pid.into()));
+    assert!(!exists(pid.into()));
+}
+
+/// So is a thread that is not the first of its process, by its own id, until the kernel has none of it.
+#[test]
+fn a_thread_is_there_or_not() {
+    let (told, ids) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        told.send(thread_id()).expect("a reader");
+        let _ = ends.recv();
+    });
+    let id = u64::from(ids.recv().expect("an id"));
+    assert_ne!(id, u64::from(process_id()));
+    assert!(exists(id));
+    drop(end);
+    thread.join().expect("it ends");
+    // Who joins a thread may go on before the kernel has taken its id away.
+    while std::path::Path::new(&std::format!("/proc/self/task/{id}")).exists() {
+        std::thread::yield_now();
+    }
+    assert!(!exists(id));
 }
 
 /// The kernel compares a word without reading it here: right, wrong, and not mapped.

@@ -175,8 +175,11 @@ impl Telling {
         if !EXECS.contains(&held.begun.number) {
             return;
         }
-        let whole = ran::captures(memory.pid(), &held.begun, &held.told, memory);
-        if let (Some(whole), Some(mut held)) = (whole, self.held.remove(&tid)) {
+        let Some(whole) = ran::captures(memory.pid(), &held.begun, &held.told, memory) else {
+            // Its return tells it, and that not all of it is known.
+            return;
+        };
+        if let Some(mut held) = self.held.remove(&tid) {
             held.captures = whole;
             tell(held.event());
         }

@@ -37,6 +37,58 @@ fn an_exec_of_words_that_nobody_has_touched_is_told() {
     assert_eq!(output.code(), 0, "{}", output.stderr);
 }
 
+/// The same of a program that is run by a descriptor, of itself or of its folder: the kernel has made another path of what was given.
+#[test]
+fn an_exec_by_a_descriptor_is_told() {
+    const WORDS: &str = r#", ["truth", "a word that nobody has read"], 0x"#;
+    for (what, path, flags) in [("opened", "", "AT_EMPTY_PATH"), ("below", "true", "0")] {
+        let Some((lines, output)) = changes(what, &["-e", "trace=execveat"]) else {
+            return;
+        };
+        let exec = lines.lines().filter(|line| line.contains("execveat("));
+        let exec: Vec<_> = exec.collect();
+        let [line] = exec[..] else {
+            panic!("{what}: {lines} {}", output.stderr);
+        };
+        let given = format!("\"{path}\"{WORDS}");
+        let end = format!(" vars */, {flags}) = 0");
+        assert!(
+            line.contains(&given) && line.ends_with(&end),
+            "{what}: {line}"
+        );
+        assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
+        assert!(!output.stderr.contains("were not read"), "{output:?}");
+    }
+}
+
+/// What the new program does not have is not known: an interpreter stands in the place of a script's first argument, and an empty argument
+/// is what a program without arguments is given, too. That is said.
+#[test]
+fn an_exec_whose_words_are_gone_is_said() {
+    let folder = TempDir::new("by-kernel-script");
+    let script = folder.join("script");
+    std::fs::write(&script, "#!/bin/sh\nexit 0\n").expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).expect("a file of ours");
+    for what in ["empty".to_owned(), format!("script {}", script.display())] {
+        let Some((lines, output)) = changes(&what, &["-e", "trace=execve"]) else {
+            return;
+        };
+        let last = lines.lines().rfind(|line| line.contains("execve("));
+        let last = last.unwrap_or_else(|| panic!("{lines}"));
+        assert!(last.contains(", [0x") && last.ends_with("= 0"), "{lines}");
+        let said = ": 1 pieces of memory that arguments lead to were not read, because ";
+        let why =
+            "or because they were not in memory as BPF programs saw a program begin another one";
+        assert!(
+            output.stderr.contains(said) && output.stderr.contains(why),
+            "{what}: {} {lines}",
+            output.stderr
+        );
+        assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
+    }
+}
+
 /// A filter refuses a call before the programs see it begin, also the first one behind the change.
 #[test]
 fn no_call_that_is_refused_is_lost_behind_the_change() {

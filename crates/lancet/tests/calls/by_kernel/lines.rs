@@ -4,18 +4,16 @@
 use super::{BY_KERNEL, PROGRAMS, may, told};
 use crate::support::{LIMIT, TempDir, installed, lancet, skip, until};
 use regex::Regex;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// The lines without ids, addresses and times, each call in one piece, in the order of the alphabet: when which process runs is the
-/// kernel's to decide.
-fn whole(text: &str) -> Vec<String> {
+/// The lines, each call in one piece, with the thread whose it is, in the order in which they were complete.
+fn pieces(text: &str) -> Vec<(&str, String)> {
     let cut = Regex::new(r"^(.*) <unfinished \.\.\.>$").expect("a literal");
     let resumed = Regex::new(r"^<\.\.\. \w+ resumed>(.*)$").expect("a literal");
-    let varies = Regex::new(r"0x[0-9a-f]{5,}|si_[us]time=\d+( /\* [0-9.]+ s \*/)?|\d{3,}|\s+")
-        .expect("a literal");
     let mut open: Vec<(&str, String)> = Vec::new();
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -30,9 +28,20 @@ fn whole(text: &str) -> Vec<String> {
             (Some(found), Some(at)) => open.remove(at).1 + &found[1],
             _ => rest.to_owned(),
         };
-        lines.push(varies.replace_all(&line, "#").into_owned());
+        lines.push((thread, line));
     }
-    lines.extend(open.into_iter().map(|(_, line)| line));
+    lines.extend(open);
+    lines
+}
+
+/// The lines without ids, addresses and times, each call in one piece, in the order of the alphabet: when which process runs is the
+/// kernel's to decide.
+fn whole(text: &str) -> Vec<String> {
+    let varies = Regex::new(r"0x[0-9a-f]{5,}|si_[us]time=\d+( /\* [0-9.]+ s \*/)?|\d{3,}|\s+")
+        .expect("a literal");
+    let lines = pieces(text).into_iter();
+    let lines = lines.map(|(_, line)| varies.replace_all(&line, "#").into_owned());
+    let mut lines: Vec<String> = lines.collect();
     // What is random, processor time, where the signal of a child's end comes in between, and how many of those there are: one that is
     // pending stands for all.
     let random = [
@@ -128,6 +137,38 @@ fn no_line_is_lost_however_fast_calls_are() {
     assert_eq!(written(&lines), 3 * EACH, "{}", output.stderr);
     assert!(output.stderr.contains(BY_KERNEL), "{}", output.stderr);
     assert!(!output.stderr.contains("hooked in"), "{}", output.stderr);
+}
+
+/// What a thread has done is told in the order in which it has done it, while others do the same: each umask(2) returns what the one before it
+/// has set.
+#[test]
+fn lines_of_a_thread_are_in_its_order() {
+    if !may("the order of lines") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-order");
+    let digits = "in 0 1 2 3 4 5 6 7; do";
+    let sets =
+        format!("for a {digits} for b {digits} for c {digits} umask 0$a$b$c; done; done; done");
+    let script = format!("{PROGRAMS}; ({sets}) & ({sets}) & ({sets}) & wait");
+    let (lines, output) = told(&["-e", "trace=umask"], &script, &folder);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    assert!(output.stderr.contains(BY_KERNEL), "{}", output.stderr);
+    let call = Regex::new(r"^umask\((0\d*)\) += (0\d*)$").expect("a literal");
+    let mut set: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (thread, line) in pieces(&lines) {
+        let Some(found) = call.captures(&line) else {
+            continue;
+        };
+        let all = set.entry(thread).or_default();
+        if let Some(before) = all.last() {
+            assert_eq!(before, &found[2], "{thread}: {line} behind {}", all.len());
+        }
+        all.push(found[1].to_owned());
+    }
+    let many: Vec<usize> = set.values().map(Vec::len).collect();
+    assert_eq!(many.len(), 3, "{many:?}");
+    assert!(many.iter().all(|count| *count >= 512), "{many:?}");
 }
 
 /// What is read of a process while it makes a call is for its tracer, as is a wait for lancet that is longer than moments, or none; and scripts
@@ -299,6 +340,36 @@ fn a_program_that_is_told_is_sent_no_signal() {
     }
 }
 
+/// Ctrl-C leaves a program that is told in the midst of its calls: it goes on alone, and has noticed nothing.
+#[test]
+fn a_program_that_is_left_while_it_is_told_goes_on() {
+    const COUNT: usize = 1_000_000;
+    const SOME: u64 = 500_000;
+    if !may("leaving what BPF tells") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-left");
+    let Some(told) = Told::new(&folder, COUNT, "waits") else {
+        return;
+    };
+    let out = folder.join("out");
+    let mut child = telling(&told, &out);
+    told.begins();
+    until(LIMIT, "some of its lines", || {
+        let written = std::fs::metadata(&out).map_or(0, |of| of.len());
+        (written > SOME).then_some(())
+    });
+    send(&child, libc::SIGINT);
+    let stderr = read(&mut child);
+    let code = child.wait().expect("its end").code();
+    assert_eq!(code, Some(128 + libc::SIGINT), "{stderr}");
+    assert!(stderr.contains(BY_KERNEL), "{stderr}");
+    let lines = std::fs::read_to_string(&out).expect("lines");
+    let shown = writes(&lines);
+    assert!(shown > 5_000 && shown < COUNT, "{shown}: {stderr}");
+    assert_eq!(told.says(), UNDISTURBED);
+}
+
 /// Where nobody reads lancet's output the program goes on, and all of it is there when somebody does.
 #[test]
 fn output_that_nobody_reads_loses_nothing() {
@@ -326,6 +397,48 @@ fn output_that_nobody_reads_loses_nothing() {
         lines.contains("exited with").then_some(lines)
     });
     assert_eq!(writes(&lines), COUNT, "{stderr}");
+}
+
+/// More than lancet keeps for a reader that reads nothing: the program goes on all the same, and what is shown, what was dropped and what was
+/// not told are together all that was made.
+#[test]
+fn what_a_reader_that_blocks_loses_is_counted() {
+    const COUNT: usize = 600_000;
+    if !may("a reader that blocks") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-blocks");
+    let Some(told) = Told::new(&folder, COUNT, "") else {
+        return;
+    };
+    let (part, out) = (folder.join("part"), folder.join("out"));
+    let reader = format!(
+        "|until [ -s {} ]; do sleep 0.01; done; cat > {part}; mv {part} {out}",
+        told.done.display(),
+        part = part.display(),
+        out = out.display()
+    );
+    let mut child = telling(&told, Path::new(&reader));
+    assert_eq!(told.says(), UNDISTURBED);
+    let stderr = read(&mut child);
+    let code = child.wait().expect("its end").code();
+    assert_eq!(code, Some(4), "{stderr}");
+    let number = |words: &str| {
+        let known = Regex::new(&format!("([0-9,]+) {words}")).expect("a literal");
+        let found = known.captures(&stderr)?;
+        found[1].replace(',', "").parse::<usize>().ok()
+    };
+    let dropped = number("lines of output that nobody has read in time are missing");
+    let dropped = dropped.unwrap_or_else(|| panic!("{stderr}"));
+    let lost = number("calls and returns of write in thread").unwrap_or(0);
+    let lines = until(LIMIT, "what is read at last", || {
+        std::fs::read_to_string(&out).ok()
+    });
+    // The line of its end may be one of those: all others were there before.
+    let end = 21 - lines.matches("exited with").count();
+    let all = writes(&lines) + dropped + lost;
+    assert_eq!(all, COUNT + end, "{stderr}");
+    assert!(end <= 1, "{end}");
 }
 
 /// A lancet that does not get the processor for long loses calls at last, and says how many of which thread: what is there and what is lost are
