@@ -1,6 +1,7 @@
 //! What stacks, frames and their files are called.
 
 use frames::Scan;
+use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use serde_json::{Value, json};
 
@@ -44,6 +45,16 @@ pub fn tid(stack: &Stack) -> Option<i32> {
 pub fn parked(stack: &Stack) -> Option<Value> {
     let one = stack.parked.as_ref()?;
     Some(json!({ "kind": one.kind, "object": one.object }))
+}
+
+/// Returns the name of a script frame's function, with its class where that is known.
+pub fn function(script: &Script) -> &str {
+    script.qualified.as_ref().unwrap_or(&script.name)
+}
+
+/// Returns where a script frame is, for programs.
+pub fn script(script: &Script) -> Value {
+    json!({ "path": script.path, "line": script.line, "name": function(script) })
 }
 
 /// Returns `libc.so.6: read+0x1a`, or what is known of a function without a name; safe to print.

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use frames::live::circles::deadlocks;
+use frames::live::gathered::gathered;
 use frames::live::state::{Held, Owner, What};
 use process::wait::Wait;
 use process::wait::others::{Other, Others, Role};
 use serde_json::{Value, json};
 
 use super::Subject;
+use super::names::script;
 use crate::figures::{grouped, plural};
 use crate::json::line;
 use crate::text::printable;
@@ -190,12 +192,13 @@ pub(super) fn lock_for_programs(held: &Held) -> Value {
     })
 }
 
-/// Writes a record `deadlock` for each circle of threads in which each waits for the next.
+/// Writes a record `deadlock` for each circle of threads in which each waits for the next, `standstill` where no thread goes on, and
+/// `gathered` for each function in which threads wait together.
 ///
 /// # Errors
 ///
 /// Returns the errors of `out`.
-pub(super) fn circles(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+pub(super) fn conclusions(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let stacks = &subject.look.stacks;
     for circle in deadlocks(stacks) {
         let tids: Vec<i32> = circle.iter().map(|&at| stacks[at].thread.tid).collect();
@@ -206,6 +209,20 @@ pub(super) fn circles(out: &mut dyn Write, subject: &Subject) -> io::Result<()> 
         let threads = stacks.iter().filter(|stack| stack.parked.is_none());
         let tids: Vec<i32> = threads.map(|stack| stack.thread.tid).collect();
         let record = json!({ "record": "standstill", "pid": subject.pid, "tids": tids });
+        line(out, &record)?;
+    }
+    for group in gathered(stacks) {
+        let tids = |numbers: &[usize]| -> Vec<i32> {
+            numbers.iter().map(|&at| stacks[at].thread.tid).collect()
+        };
+        let record = json!({
+            "record": "gathered",
+            "pid": subject.pid,
+            "tids": tids(&group.waiting),
+            "in": script(&group.within),
+            "caller": script(&group.caller),
+            "further": tids(&group.further),
+        });
         line(out, &record)?;
     }
     Ok(())
@@ -236,6 +253,7 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
             "description": others.description,
             "in_turn": others.in_turn,
             "in_turn_for": others.in_turn_for,
+            "stands": others.stands.as_ref().map(|other| other.pid),
             "path": others.path,
             "all": others.whole,
         })

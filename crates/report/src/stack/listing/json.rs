@@ -11,7 +11,7 @@ use crate::json::line;
 use crate::stack::Subject;
 use crate::stack::names::{parked, tid};
 use crate::stack::states::for_programs;
-use crate::stack::waits::circles;
+use crate::stack::waits;
 
 /// Writes one look.
 ///
@@ -29,7 +29,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     });
     line(out, &record)?;
     let stacks = &subject.look.stacks;
-    circles(out, subject)?;
+    waits::conclusions(out, subject)?;
     for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
         let record = json!({
             "record": "stack",
