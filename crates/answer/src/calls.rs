@@ -1,7 +1,7 @@
 //! The records of `lancet calls`: `process`, then `call`…, `signal`…, `fork`…, `end`… in the order in which calls end, so that
 //! each call is one object: inner calls before the call around them. With `-c`: `row`…, `total`, behind `descriptors` and
 //! `still_open`… with `--preset files`, behind `allocations` and `not_freed`… with `--preset alloc`. With `--now`: `process`,
-//! `deadlock`…, `standstill`, `thread`…. The last record is `losses`.
+//! `deadlock`…, `standstill`, `gathered`…, `thread`…. The last record is `losses`.
 //!
 //! A place that a row is made by is a text in `at`, as the table has it.
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::common::{Address, Place, Process};
 use crate::losses::Losses;
-use crate::stack::{Circle, State};
+use crate::stack::{Circle, Gathered, State};
 
 /// A record of `lancet calls --json`.
 #[derive(Debug, Serialize)]
@@ -147,6 +147,8 @@ pub enum Record<'a> {
     Deadlock(Circle),
     /// With `--now`: no thread of the process goes on: each waits without a time limit for what only the process itself can give.
     Standstill(Circle),
+    /// With `--now`: threads that wait without a time limit in one function of the program, which one function called.
+    Gathered(Gathered<'a>),
     /// With `--now`: what a thread does.
     Thread {
         /// The process.

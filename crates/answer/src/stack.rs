@@ -1,4 +1,4 @@
-//! The records of `lancet stack`. Of a process or core file: `process`, `look`, `deadlock`…, `standstill`, then of each stack
+//! The records of `lancet stack`. Of a process or core file: `process`, `look`, `deadlock`…, `standstill`, `gathered`…, then of each stack
 //! `stack` and its `frame`…, the innermost frame first; with `--gc` `scan`…, and with `--measure` also `collections`…. With
 //! `--for`, `--every` or a started program: `looks`, `place`…, `lock`…. Of files (`FILE`, `--gem`, `--process`): `file`…, then
 //! `function`…, the biggest frame first; with `--chains` `chain`…, the deepest first; with `--diff OLD NEW` `difference` and
@@ -33,6 +33,8 @@ pub enum Record<'a> {
     Deadlock(Circle),
     /// No thread goes on: each waits without a time limit for what only the process itself can give (docs/stack.md).
     Standstill(Circle),
+    /// Threads that wait without a time limit in one function of the program, which one function called (docs/stack.md).
+    Gathered(Gathered<'a>),
     /// A stack: of a thread, also of one of Ruby that no kernel thread runs, and with `--fibers` of each parked fiber,
     /// greenlet, generator and coroutine.
     Stack(Box<Stack<'a>>),
@@ -209,6 +211,23 @@ pub struct Circle {
     pub tids: Vec<i32>,
 }
 
+/// Threads that wait in one function.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Gathered<'a> {
+    /// The process.
+    pub pid: i32,
+    /// The threads that wait.
+    pub tids: Vec<i32>,
+    /// Where the first of them waits.
+    #[serde(rename = "in")]
+    pub within: Place<'a>,
+    /// The function that called that one.
+    pub caller: Place<'a>,
+    /// The other threads that are in the caller: one of them may have what these wait for.
+    pub further: Vec<i32>,
+}
+
 /// A stack.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -343,6 +362,8 @@ pub struct Others<'a> {
     pub in_turn: bool,
     /// What that child waits for, as text; else null.
     pub in_turn_for: Option<&'a str>,
+    /// Of a child whose end is waited for: the process that does not go on, that child or one for whose end it waits; else null.
+    pub stands: Option<i32>,
     /// The path of the other end of a socket, if it has one; of `locked-meanwhile` that of the file.
     pub path: Option<&'a str>,
     /// False: not all processes, locks or descriptors could be looked at.

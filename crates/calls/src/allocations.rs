@@ -10,8 +10,9 @@
 //!
 //! Of functions that call each other (`reallocarray` and `realloc`) the outermost counts; [`Rows`](crate::summary::Rows) asks for no other.
 //!
-//! A verdict needs each call. Where some were lost it is not given ([`NotFreed::lost`]), and where functions could not be hooked, or were
-//! taken out because they cost too much, there are no rows either ([`NotFreed::unknown`]). A recording does not say either of the two, so of
+//! A verdict needs each call. Where some were lost each of them may have freed one of a line's, so it is given only of lines that leave more
+//! than that in each part of the time ([`NotFreed::lost`]); and where functions could not be hooked, or were taken out because they cost too
+//! much, there are no rows either ([`NotFreed::unknown`]). A recording does not say either of the two, so of
 //! its calls there are rows and no verdict ([`NotFreed::recorded`]).
 
 mod effect;
@@ -105,7 +106,7 @@ pub struct NotFreed {
     pub ended: u64,
     /// How many found no room in the table; whether they were freed is not known.
     pub untold: u64,
-    /// Calls that were lost: an allocation whose `free` is among them looks as if it was not freed.
+    /// Calls that were lost: an allocation whose `free` is among them looks as if it was not freed. Rows that leak do so whichever those are.
     pub lost: u64,
     /// Functions of the allocator that could not be hooked, or not to the end. Nothing can be said then, and there are no rows.
     pub unknown: Vec<String>,
@@ -305,7 +306,7 @@ impl Allocations {
                 kept[block.row as usize].add(block, first, watched);
             }
         }
-        let has_verdict = all.lost == 0 && all.untold == 0 && !all.recorded;
+        let has_verdict = all.untold == 0 && !all.recorded;
         for (tally, kept) in self.rows.into_iter().zip(kept) {
             if kept.count == 0 {
                 continue;
@@ -313,7 +314,7 @@ impl Allocations {
             all.kept += kept.count;
             all.bytes = all.bytes.saturating_add(kept.bytes);
             all.rows.push(Row {
-                leaks: has_verdict && kept.leaks(&tally, watched),
+                leaks: has_verdict && kept.leaks(&tally, watched, all.lost),
                 call: tally.call,
                 line: tally.line,
                 allocated: tally.allocated,
@@ -362,17 +363,17 @@ impl Kept {
         self.parts[part_of(block.since, first, watched)] += 1;
     }
 
-    /// Whether a line leaks that has left this.
-    fn leaks(&self, tally: &Tally, watched: Duration) -> bool {
+    /// Whether a line leaks that has left this, whichever of them `lost` calls that were not seen have freed.
+    fn leaks(&self, tally: &Tally, watched: Duration, lost: u64) -> bool {
         let part = watched.as_nanos() as u64 / PARTS as u64;
         let late = part.max(1).next_power_of_two().ilog2() as usize;
         let late: u64 = tally.freed.iter().skip(late).sum();
         let (old, young) = self.parts.split_at(PARTS / 2);
         let (old, young): (u64, u64) = (old.iter().sum(), young.iter().sum());
         watched >= LEAST_WATCH
-            && self.count >= LEAST
-            && self.parts.iter().all(|part| *part != 0)
-            && old.min(young).saturating_mul(STEADY) >= old.max(young)
+            && self.count >= LEAST.saturating_add(lost)
+            && self.parts.iter().all(|part| *part > lost)
+            && (old.min(young) - lost).saturating_mul(STEADY) >= old.max(young)
             && late.saturating_mul(MAY_BE_LATE) <= self.count
     }
 }

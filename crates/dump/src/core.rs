@@ -4,8 +4,9 @@
 //! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.
 
 use crate::affordable;
+use crate::expected::module_of;
 use frames::live::core::Core;
-use frames::live::loaded::{Loaded, Modules};
+use frames::live::loaded::Modules;
 use heap::{About, Budget, Builder, Snapshot};
 use languages::snapshot::{Heap, found};
 use languages::{ALL, Entry};
@@ -106,26 +107,19 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The module that exports the symbol that identifies a VM.
-    fn module(&self, language: Language) -> Option<&Loaded> {
-        let mark = language.description().mark;
-        let mut modules = self.modules.iter();
-        modules.find(|one| one.exported(self.core, mark).is_some())
-    }
-
     fn builder(&self, language: Language, version: String) -> Builder {
         let about = About {
             language: language.description().prefix.to_owned(),
             version,
             ..self.about.clone()
         };
-        let budget = Budget::of_memory(self.core.size()).affording(affordable());
+        let budget = Budget::of_memory(self.core.size()).affording(affordable(None));
         Builder::within(about, budget)
     }
 
     /// The snapshot of a language's heap; `None` if its VM is not there.
     fn read(&self, entry: &Entry) -> Option<Result<Snapshot, String>> {
-        let module = self.module(entry.language)?;
+        let module = module_of(self.modules, self.core, entry.language)?;
         let symbol = |name: &str| module.exported(self.core, name);
         let read = |heap: Box<dyn Heap>| {
             let threads = self.core.threads().iter();

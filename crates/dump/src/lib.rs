@@ -44,7 +44,7 @@ pub use compaction::{Compaction, HeapPages};
 use enter::copied::{Lack, lack_of_room, resident};
 use enter::copy::Copy;
 use enter::{Counting, Timing};
-pub use expected::Expected;
+pub use expected::{Expected, of_process as expected};
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
@@ -64,6 +64,8 @@ pub struct Options {
     pub births: Option<&'static Counting>,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
+    /// The most memory that the snapshot and what is made of it may take, in bytes; what has no room is left out and counted.
+    pub most_memory: Option<u64>,
     /// The copy is ended after this time, whatever has not been read. The time for which it waits for a processor does not count, up to
     /// what a copy lives at most.
     pub patience: Duration,
@@ -79,6 +81,7 @@ impl Default for Options {
             contents: false,
             births: None,
             despite_limit: false,
+            most_memory: None,
             patience: Duration::from_secs(120),
             starved: |_| {},
             expected: |_, _| {},
@@ -177,9 +180,8 @@ impl Opened {
 
     fn read(&mut self) -> Result<(Builder, Made)> {
         let pid = self.guest.pid();
-        let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
-        let all = resident.memory.saturating_add(resident.swap);
-        let budget = Budget::of_memory(all).affording(affordable());
+        let (resident, all) = in_memory(pid)?;
+        let budget = Budget::of_memory(all).affording(affordable(self.options.most_memory));
         let copied = self.guest.copy()?;
         let born = Instant::now();
         let mut copy = Copy::open(pid, copied)?;
@@ -227,9 +229,17 @@ impl Opened {
     }
 }
 
-/// The most memory that a snapshot and what is made of it may take: three quarters of what there is for lancet.
-fn affordable() -> u64 {
-    process::control_group::memory_for(std::process::id() as i32) / 4 * 3
+/// What a process has in memory, and how many bytes that are with those in swap.
+fn in_memory(pid: i32) -> Result<(Resident, u64)> {
+    let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+    let all = resident.memory.saturating_add(resident.swap);
+    Ok((resident, all))
+}
+
+/// The most memory that a snapshot and what is made of it may take: three quarters of what there is for lancet, and no more than `most`.
+fn affordable(most: Option<u64>) -> u64 {
+    let there = process::control_group::memory_for(std::process::id() as i32) / 4 * 3;
+    most.map_or(there, |most| there.min(most))
 }
 
 struct Made {

@@ -13,6 +13,7 @@
 //! | `owners` | whose lock of the C library does a thread wait for? |
 //! | `ties` | all of that put together: which thread waits for which? |
 //! | `circles` | who waits in a circle, and who holds others up? |
+//! | `gathered` | which threads wait in one function, and who is further in its caller? |
 //! | `question` | which name does a thread ask a name server for? |
 //! | `recorder` | which memory does a reader ask for? |
 //! | `open` | one process, looked at |
@@ -23,6 +24,7 @@
 mod again;
 pub mod circles;
 pub mod core;
+pub mod gathered;
 pub mod loaded;
 mod merge;
 pub mod open;

@@ -162,6 +162,8 @@ pub struct Budget {
     pub roots: u64,
     /// Bytes of all different texts.
     pub text: u64,
+    /// Bytes of memory that all of it together may take, with what is made of it (`Budget::OBJECT` and its kin).
+    pub bytes: u64,
 }
 
 impl Budget {
@@ -174,20 +176,31 @@ impl Budget {
             edges: bytes / 8 + (1 << 23),
             roots: bytes / 8 + (1 << 20),
             text: bytes / 4 + (16 << 20),
+            bytes: u64::MAX,
         }
     }
-}
 
-impl Budget {
-    /// The same, where the snapshot and what is made of it may take so many bytes: an object takes some 60 with its analysis, and a reference 16
-    /// (docs/heap.md, "The file").
+    /// Bytes of memory that an object takes at the most, with what is made of it: one with two references some 60 (docs/heap.md, "The file").
+    pub const OBJECT: u64 = 28;
+    /// The same of a reference from one object to another.
+    pub const EDGE: u64 = 16;
+    /// The same of a reference from a root.
+    pub const ROOT: u64 = 32;
+    /// The same of a number of more than 32 bits, which is in a tree.
+    pub const WIDE: u64 = 48;
+    /// The same of a text, besides its letters, which are there twice.
+    pub const TEXT: u64 = 48;
+
+    /// The same, where the snapshot and what is made of it may take so many bytes in all. Each kind of things is bounded by them, too, for
+    /// whoever reads one kind ahead; and a quarter is the most that texts may take.
     #[must_use]
     pub fn affording(self, bytes: u64) -> Self {
         Self {
-            objects: self.objects.min(bytes / 64),
-            edges: self.edges.min(bytes / 16),
-            roots: self.roots.min(bytes / 32),
+            objects: self.objects.min(bytes / Self::OBJECT),
+            edges: self.edges.min(bytes / Self::EDGE),
+            roots: self.roots.min(bytes / Self::ROOT),
             text: self.text.min(bytes / 4),
+            bytes: self.bytes.min(bytes),
         }
     }
 }
@@ -201,6 +214,7 @@ impl Default for Budget {
             edges: MOST - roots,
             roots,
             text: 2 << 30,
+            bytes: u64::MAX,
         }
     }
 }

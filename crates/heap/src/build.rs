@@ -77,6 +77,10 @@ impl Object {
 pub struct Builder {
     about: About,
     budget: Budget,
+    /// How many bytes of the budget are left.
+    left: u64,
+    /// For how many numbers of more than 32 bits that has been counted.
+    wide: u64,
     losses: Losses,
     texts: Interner,
     kinds: Vec<Kind>,
@@ -130,7 +134,10 @@ impl Builder {
                 edges: budget.edges.min(most.edges),
                 roots: budget.roots.min(most.roots),
                 text: budget.text.min(most.text),
+                bytes: budget.bytes,
             },
+            left: budget.bytes,
+            wide: 0,
             losses: Losses::default(),
             texts: Interner::default(),
             kinds: Vec::new(),
@@ -162,7 +169,14 @@ impl Builder {
     /// Texts are cut to 65,536 bytes.
     pub fn text(&mut self, text: &[u8]) -> TextId {
         let text = &text[..text.len().min(LONGEST_TEXT)];
-        if let Some(id) = self.texts.intern(text, self.budget.text, MOST_TEXTS - 1) {
+        let (before, letters) = (self.texts.texts.len(), self.texts.texts.bytes.len() as u64);
+        let most = letters.saturating_add(self.left.saturating_sub(Budget::TEXT) / 2);
+        let most = most.min(self.budget.text);
+        if let Some(id) = self.texts.intern(text, most, MOST_TEXTS - 1) {
+            if self.texts.texts.len() > before {
+                self.left -= Budget::TEXT.min(self.left);
+                self.left -= (text.len() as u64 * 2).min(self.left);
+            }
             return id;
         }
         self.losses.texts += 1;
@@ -205,8 +219,9 @@ impl Builder {
     ///
     /// If the kind, or a text, is of another builder.
     pub fn object(&mut self, object: Object) {
+        let is_full = self.addresses.len() as u64 >= self.budget.objects;
+        self.left_out = is_full || !self.afford(Budget::OBJECT);
         let columns = &mut self.columns;
-        self.left_out = self.addresses.len() as u64 >= self.budget.objects;
         if self.left_out {
             self.losses.objects += 1;
             return;
@@ -227,12 +242,18 @@ impl Builder {
         columns.bytes.set(number, Some(object.bytes));
         columns.classes.set(number, text(object.class));
         let born = (object.birth != 0).then_some(object.birth);
+        if let Some(born) = born {
+            columns.births.begin(born);
+        }
         columns.births.set(number, born);
         columns.lengths.set(number, object.length);
         columns.capacities.set(number, object.capacity);
         columns.labels.set(number, text(object.label));
         let contents = object.contents.filter(|_| self.about.contents);
         columns.contents.set(number, text(contents));
+        let wide = columns.wide() as u64;
+        self.left -= ((wide - self.wide) * Budget::WIDE).min(self.left);
+        self.wide = wide;
         if let Some((file, line)) = object.site {
             let site = Site { file, line };
             text(Some(file));
@@ -254,7 +275,8 @@ impl Builder {
     /// Takes a reference of the object given last to the object at an address. Weak references, which keep nothing alive,
     /// are not given. Several references from one object to another are kept, each with its name.
     pub fn edge(&mut self, to: u64, name: EdgeName) {
-        if self.left_out || self.edge_targets.len() as u64 >= self.budget.edges {
+        let is_full = self.edge_targets.len() as u64 >= self.budget.edges;
+        if self.left_out || is_full || !self.afford(Budget::EDGE) {
             self.losses.edges += 1;
             return;
         }
@@ -264,11 +286,18 @@ impl Builder {
 
     /// Takes a reference that no object holds: what it leads to lives whatever else does.
     pub fn root(&mut self, to: u64, name: RootName) {
-        if self.roots.len() as u64 >= self.budget.roots {
+        if self.roots.len() as u64 >= self.budget.roots || !self.afford(Budget::ROOT) {
             self.losses.roots += 1;
             return;
         }
         self.roots.push((to, name));
+    }
+
+    /// Takes so many bytes of the budget; false: there are not so many left.
+    fn afford(&mut self, bytes: u64) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
     }
 
     /// What it may hold at most.

@@ -1,13 +1,16 @@
 //! Numbers of objects, one each: 16 bits where that is enough for most, else 32, and nothing at all where no object has one.
 //!
 //! Many columns have a number for few objects only: a label has what is a class or a thread. As long as less than one object in four has
-//! one, those that have one are listed. So are those that need more than 16 bits where most do not.
+//! one, those that have one are listed. So are those that need more than 16 bits where most do not. Times are large and near each other, so
+//! they are counted from the first one on ([`Column::begin`]).
 
 use std::collections::BTreeMap;
 
 /// A number for some objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
+    /// All numbers but those in `wide` are given by how much larger they are than this.
+    base: u64,
     /// Objects and their numbers as in `narrow`, by rising objects: of all that have one, or of those whose number in `half` is [`LISTED`].
     few: Vec<(u32, u32)>,
     /// By object, if most numbers are so small: 0 = none, [`LISTED`] = look into `few`, otherwise the number plus one.
@@ -31,7 +34,15 @@ impl Column {
         match self.stored(object) {
             0 => None,
             WIDE => self.wide.get(&object).copied(),
-            number => Some(u64::from(number) - 1),
+            number => Some(self.base + (u64::from(number) - 1)),
+        }
+    }
+
+    /// Counts numbers from this one on, if none has been set yet: those of a column in which it is the smallest take less room.
+    pub fn begin(&mut self, base: u64) {
+        if self.is_empty() {
+            // The largest number that is stored so must not be too large for 64 bits.
+            self.base = base.min(u64::MAX - u64::from(u32::MAX));
         }
     }
 
@@ -60,8 +71,9 @@ impl Column {
         let Some(number) = number else { return };
         // In files the number plus one stands in 64 bits.
         let number = number.min(u64::MAX - 1);
-        let stored = match u32::try_from(number) {
-            Ok(small) if small < WIDE - 1 => small + 1,
+        let above = number.checked_sub(self.base).map(u32::try_from);
+        let stored = match above {
+            Some(Ok(small)) if small < WIDE - 1 => small + 1,
             _ => {
                 self.wide.insert(object, number);
                 WIDE
@@ -131,7 +143,10 @@ impl Column {
         if self.is_empty() {
             return Self::default();
         }
-        let mut turned = Self::default();
+        let mut turned = Self {
+            base: self.base,
+            ..Self::default()
+        };
         for (new, old) in (0..).zip(order) {
             turned.set(new, self.get(*old));
         }
@@ -143,17 +158,18 @@ impl Column {
         self.narrow.is_empty() && self.half.is_empty() && self.few.is_empty()
     }
 
-    /// The objects that have a number, and what stands for it.
-    fn all(&self) -> impl Iterator<Item = (u32, u32)> {
+    /// The objects that have a number.
+    fn all(&self) -> impl Iterator<Item = (u32, Option<u64>)> {
         let listed = if self.half.is_empty() {
             &self.few[..]
         } else {
             &[]
         };
         let dense = self.half.len().max(self.narrow.len()) as u32;
-        let dense = (0..dense).map(|object| (object, self.stored(object)));
-        let listed = listed.iter().copied();
-        listed.chain(dense.filter(|one| one.1 != 0))
+        let listed = listed.iter().map(|one| one.0);
+        let has = |object: &u32| self.stored(*object) != 0;
+        let objects = listed.chain((0..dense).filter(has));
+        objects.map(|object| (object, self.get(object)))
     }
 }
 
@@ -171,7 +187,7 @@ fn place<T: Default + Clone>(all: &mut Vec<T>, object: u32, stored: T) {
 
 impl PartialEq for Column {
     fn eq(&self, other: &Self) -> bool {
-        self.wide == other.wide && self.all().eq(other.all())
+        self.all().eq(other.all())
     }
 }
 
@@ -205,6 +221,36 @@ mod tests {
         }
         assert_eq!(column.get(99), None);
         assert_eq!(Column::default().get(0), None);
+    }
+
+    /// Times in nanoseconds, of which no one is below the first, then one that is, and one that lies hours behind.
+    #[test]
+    fn times_are_counted_from_the_first_one_on() {
+        let since = 1_700_000_000_000_000_000;
+        let mut column = Column::default();
+        for object in 0..10_000 {
+            column.begin(since + u64::from(object));
+            column.set(object, Some(since + u64::from(object % 7)));
+        }
+        assert_eq!((column.wide(), column.half.len()), (0, 10_000));
+        column.set(10_000, Some(since - 1));
+        column.set(10_001, Some(since + (1 << 50)));
+        assert_eq!(column.wide(), 2);
+        let all = [0, 6, 10_000, 10_001].map(|object| column.get(object));
+        let far = since + (1 << 50);
+        assert_eq!(all, [since, since + 6, since - 1, far].map(Some));
+        let order: Vec<u32> = (0..10_002).rev().collect();
+        let turned = column.clone().reordered(&order);
+        assert_eq!(turned.wide(), 2);
+        // The same numbers are equal however they are kept.
+        let mut plain = Column::default();
+        (0..10_002).for_each(|object| plain.set(object, turned.get(object)));
+        assert!(plain.wide() > 2 && plain == turned && plain != column);
+        // The largest base.
+        let mut last = Column::default();
+        last.begin(u64::MAX);
+        last.set(0, Some(u64::MAX - 1));
+        assert_eq!(last.get(0), Some(u64::MAX - 1));
     }
 
     /// One object in ten, then all of them, in each order.

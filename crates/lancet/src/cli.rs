@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod format;
 pub mod guess;
+pub mod size;
 mod symptoms;
 pub mod wrong;
 

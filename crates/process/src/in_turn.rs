@@ -8,12 +8,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use vm::{Fault, Memory};
-
 use crate::asleep::Asleep;
 use crate::interrupted::InCall;
+use crate::standstill::{self, Nothing};
 use crate::stop::{thread_ids, thread_state};
-use crate::wait::others::{self, Others, Role};
+use crate::wait::others::{self, Other, Others, Role};
 use crate::wait::{Wait, Waits, slept_for};
 
 /// How many children of children are followed.
@@ -26,17 +25,8 @@ const LONGEST: Duration = Duration::from_millis(300);
 /// asleep, then the first one in the same call as before, and then that it has slept on.
 const SLEPT: Duration = Duration::from_secs(1);
 
-/// Nothing is read of the memory of the child, whose lists of descriptors are not looked into.
-struct Nothing;
-
-impl Memory for Nothing {
-    fn read(&self, at: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault { at })
-    }
-}
-
 /// Notes it in the waits of process `pid`, whose [others](others::find) are known, where it waits for one other process, and that waits in
-/// turn for what this process alone can do.
+/// turn for what this process alone can do; and where it waits for the end of one child, and that [stands still](standstill).
 pub fn note(pid: i32, waits: &mut [&mut Wait]) {
     note_by(pid, waits, &slept_for);
 }
@@ -76,6 +66,10 @@ fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
                 .or_insert_with(|| awaits(asked, of, DEEPEST, slept));
             others.in_turn_for.clone_from(in_turn_for);
             others.in_turn = others.in_turn_for.is_some();
+            others.stands = match child {
+                Some((child, _)) if !others.in_turn => standing(child, DEEPEST),
+                _ => None,
+            };
         }
     }
 }
@@ -141,6 +135,25 @@ impl Waiting {
 /// than before.
 fn sleeps(pid: i32, tid: i32) -> bool {
     matches!(thread_state(pid, tid), Some('S' | 'D'))
+}
+
+/// Returns the process that stands still, if it is this one, or a child for whose end it does nothing but wait.
+fn standing(pid: i32, depth: u32) -> Option<Other> {
+    if standstill::by_the_kernel(pid) {
+        return Some(others::other(pid));
+    }
+    let [tid] = thread_ids(pid).ok()?[..] else {
+        return None;
+    };
+    let call = InCall::read(pid, tid).ok()??;
+    let mut wait = Waits::of(pid, &Nothing).wait(tid, &call, None);
+    // Other waits would be searched for among the descriptors of all processes.
+    if !matches!(wait.number, libc::SYS_wait4 | libc::SYS_waitid) {
+        return None;
+    }
+    others::find(pid, &mut [&mut wait]);
+    let child = wait.others.iter().find_map(only_child)?;
+    standing(child, depth.checked_sub(1)?)
 }
 
 /// Returns what the only thread of a process waits for, and has for so long at least, if nobody but process `of` can bring it about: `write:

@@ -89,6 +89,7 @@ pub mod shadow_stack;
 pub mod smaps;
 pub mod snapshot;
 pub mod sockets;
+pub mod standstill;
 pub mod status_file;
 pub mod stop;
 pub mod symbols;

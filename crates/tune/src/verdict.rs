@@ -195,15 +195,17 @@ impl Outcome {
         self
     }
 
-    /// Makes one outcome of those of several devices: it has the worst verdict and all evidence and changes.
+    /// Makes one outcome of those of several devices: it has the worst verdict and all evidence and changes, and fails if one of them does.
     pub fn of_devices(each: Vec<(String, Self)>) -> Self {
         let Some(worst) = each.iter().map(|(_, outcome)| outcome.verdict).min() else {
             return Self::not_applicable("no network device that is up");
         };
-        let speakers: Vec<&(String, Self)> = each
+        let mut speakers: Vec<&(String, Self)> = each
             .iter()
             .filter(|(_, outcome)| outcome.verdict == worst)
             .collect();
+        // What fails now says more than what is only set.
+        speakers.sort_by_key(|(_, outcome)| !outcome.fails);
         let (name, first) = speakers[0];
         let others = match speakers.len() {
             1 => String::new(),
@@ -226,6 +228,8 @@ impl Outcome {
             all.evidence.extend(new);
             all.changes.extend(outcome.changes);
             all.unread |= outcome.unread;
+            all.fails |= outcome.fails;
+            all.then = all.then.or(outcome.then);
         }
         all
     }
@@ -266,6 +270,16 @@ mod tests {
         assert_eq!(all.says, "eth1: off (and eth2)");
         assert!(all.evidence.iter().any(|seen| seen.value == "bad: off too"));
         assert!(all.evidence.iter().any(|seen| seen.value == "on"));
+        assert!(!all.fails);
+        let failing = Outcome::of_devices(vec![
+            ("IPv4".into(), Outcome::bad("small")),
+            (
+                "IPv6".into(),
+                Outcome::bad("full").failing().then("restart it"),
+            ),
+        ]);
+        assert_eq!(failing.says, "IPv6: full (and IPv4)");
+        assert!(failing.fails && failing.then == Some("restart it"));
         let denied = Outcome::good("").saw("/proc/1/fd of it", "/proc/1/fd needs root");
         assert_eq!(denied.evidence[0].value, "needs root");
         let other = Outcome::good("").saw("/proc/swaps", "/dev/sda 7");

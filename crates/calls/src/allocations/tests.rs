@@ -199,6 +199,31 @@ fn what_stays_at_a_steady_pace_leaks() {
     assert!(all.rows[0].leaks, "{all:?}");
 }
 
+/// Whichever calls were lost: as long as they are fewer than what each quarter of the time leaves.
+#[test]
+fn what_leaks_whichever_calls_were_lost_leaks() {
+    for (records, leaks) in [(5, true), (20, true), (25, false), (1000, false)] {
+        let mut guest = Guest::default();
+        for number in 0..1000 {
+            guest.call("malloc", [16, 0, 0], 0x1000 + number * 16);
+            if number % 10 != 0 {
+                guest.call("free", [0x1000 + number * 16, 0, 0], 0);
+            }
+        }
+        let lost = Losses {
+            records,
+            ..Losses::default()
+        };
+        let end = End {
+            losses: vec![(7, lost)],
+            ..End::default()
+        };
+        let all = guest.allocations.finish(&end);
+        assert_eq!(rows(&all), [("malloc", 100, 1000, 1600)]);
+        assert_eq!((all.lost, all.rows[0].leaks), (records, leaks), "{all:?}");
+    }
+}
+
 /// The same calls from a recording: whether `free` was hooked to the end it does not say.
 #[test]
 fn of_a_recording_no_line_is_said_to_leak() {

@@ -167,44 +167,52 @@ fn has_turn(
         })
 }
 
-/// Returns for each thread how many others wait for a lock that it holds, directly or through others. Threads in a circle are not counted
-/// for each other.
-pub fn held_up(stacks: &[Stack]) -> Vec<usize> {
+/// The threads that one thread holds up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUp {
+    /// How many wait for a lock that it holds, directly or through others.
+    pub count: usize,
+    /// How long the one of them has waited that has waited longest; `None` if that is known of none.
+    pub longest: Option<Duration>,
+}
+
+/// Returns for each thread which others it holds up. Threads in a circle are not counted for each other.
+pub fn held_up(stacks: &[Stack]) -> Vec<HeldUp> {
     let ties: Ties = ties(stacks)
         .into_iter()
         .enumerate()
         .map(|(at, tie)| tie.filter(|(_, other)| *other != at))
         .collect();
+    let slept = |at: usize| stacks[at].state.as_ref()?.wait.as_ref()?.asleep;
     // A thread is not held up if it takes turns at the VM's lock, or if it waits for the end of a thread, as a main thread does.
-    let keeps = |owner: usize| {
-        let wait = stacks[owner]
-            .state
-            .as_ref()
-            .and_then(|state| state.wait.as_ref());
-        wait.and_then(|wait| wait.asleep) >= Some(LONG)
-    };
     let is_held = |at: usize| match ties[at] {
         Some((Until::Unlocked | Until::Released(_), _)) => true,
-        Some((Until::Turn, owner)) => keeps(owner),
+        Some((Until::Turn, owner)) => slept(owner) >= Some(LONG),
         _ => false,
     };
     let mut waiting = vec![0usize; stacks.len()];
     for (_, other) in ties.iter().flatten() {
         waiting[*other] += 1;
     }
-    let mut counts = vec![0; stacks.len()];
+    let mut found = vec![HeldUp::default(); stacks.len()];
     let mut done: Vec<usize> = (0..stacks.len()).filter(|at| waiting[*at] == 0).collect();
     while let Some(at) = done.pop() {
         let Some((_, other)) = ties[at] else {
             continue;
         };
-        counts[other] += counts[at] + usize::from(is_held(at));
+        let mut behind = found[at];
+        if is_held(at) {
+            behind.count += 1;
+            behind.longest = behind.longest.max(slept(at));
+        }
+        found[other].count += behind.count;
+        found[other].longest = found[other].longest.max(behind.longest);
         waiting[other] -= 1;
         if waiting[other] == 0 {
             done.push(other);
         }
     }
-    counts
+    found
 }
 
 /// Returns the circles of a graph in which each has at most one successor, each beginning with its lowest number.

@@ -16,6 +16,7 @@ fn edges_and_roots_have_numbers_of_32_bits_together() {
         edges: u64::MAX,
         roots: u64::MAX,
         text: u64::MAX,
+        bytes: u64::MAX,
     };
     let budget = Builder::within(About::default(), all).budget();
     assert_eq!(budget, Budget::default());
@@ -89,6 +90,7 @@ fn what_is_not_kept_is_counted() {
             edges: 3,
             roots: 1,
             text: 10,
+            ..Budget::default()
         },
     );
     builder.edge(1, EdgeName::Internal);
@@ -115,6 +117,61 @@ fn what_is_not_kept_is_counted() {
     };
     assert_eq!(snapshot.losses(), expected);
     assert_eq!((snapshot.len(), snapshot.edge_count()), (2, 2));
+}
+
+/// One budget of bytes: what objects take, references have not.
+#[test]
+fn all_together_take_no_more_than_there_is() {
+    let bytes = 100_000;
+    let budget = Budget::default().affording(bytes);
+    for edges_each in [0, 2, 1000] {
+        let mut builder = Builder::within(About::default(), budget);
+        for number in 0..10_000 {
+            let object = small(&mut builder, 0x1000 + number * 8);
+            builder.object(Object {
+                length: Some(number << 40),
+                ..object
+            });
+            (0..edges_each).for_each(|_| builder.edge(0x1000, EdgeName::Internal));
+            builder.root(0x1000, RootName::new(RootKind::Vm));
+            builder.text(format!("text {number}").as_bytes());
+        }
+        let snapshot = builder.finish();
+        let losses = snapshot.losses();
+        assert!(losses.objects > 0 && losses.roots > 0 && losses.texts > 0);
+        let parts = [
+            (snapshot.len() as u64, Budget::OBJECT),
+            (snapshot.columns.wide() as u64, Budget::WIDE),
+            (snapshot.edge_count() as u64, Budget::EDGE),
+            (snapshot.roots().len() as u64, Budget::ROOT),
+            (snapshot.texts.len() as u64, Budget::TEXT),
+            (snapshot.texts.bytes.len() as u64, 2),
+        ];
+        let taken: u64 = parts.into_iter().map(|(count, each)| count * each).sum();
+        // One text is kept for those without room, and the last object may have wide numbers.
+        let beyond = Budget::TEXT + 6 + Budget::WIDE;
+        assert!(
+            (bytes / 10 * 9..=bytes + beyond).contains(&taken),
+            "{taken}"
+        );
+    }
+}
+
+/// All that were born since births were watched have the same time, which takes 16 bits each.
+#[test]
+fn births_take_little_room() {
+    let budget = Budget::default().affording(Budget::OBJECT * 1000 + 1000);
+    let mut builder = Builder::within(About::default(), budget);
+    for number in 0..1000 {
+        let object = small(&mut builder, 0x1000 + number * 8);
+        builder.object(Object {
+            birth: 1_700_000_000_000_000_000 + number,
+            ..object
+        });
+    }
+    let snapshot = builder.finish();
+    assert_eq!((snapshot.len(), snapshot.columns.wide()), (1000, 0));
+    assert_eq!(snapshot.birth(999), 1_700_000_000_000_000_999);
 }
 
 #[test]

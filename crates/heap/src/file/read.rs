@@ -384,6 +384,9 @@ impl Reading {
             if number.is_some_and(|number| number >= end) {
                 return Err(Wrong);
             }
+            if let Some(time) = number.filter(|_| section == Section::Births) {
+                column.begin(time);
+            }
             column.set(object as u32, number);
         }
         Ok(())

@@ -72,7 +72,7 @@ pub struct Common {
     pub watch_for: Option<Duration>,
 
     /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
-    /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
+    /// dropped and counted. 0 = never wait [default: 100ms; 1s with --record, and for calls -c --preset alloc or files]
     #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
     pub max_wait: Option<Duration>,
 

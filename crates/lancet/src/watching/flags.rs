@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Characters that are recorded of a string.
 const RECORDED_STRINGS: u32 = 512;
 
-/// How long a call waits for us at most. A file is there to hold everything, also where we get the processor rarely;
-/// what is printed is seen by somebody who would rather not slow the process down.
-pub fn most_wait(asked: Option<Duration>, is_recorded: bool) -> Duration {
-    let default = match is_recorded {
+/// How long a call waits for us at most. A file is there to hold everything, also where we get the processor rarely, and what is opened and
+/// closed says nothing where a call is missing (`needs_all`); what is printed is seen by somebody who would rather not slow the process down.
+pub fn most_wait(asked: Option<Duration>, needs_all: bool) -> Duration {
+    let default = match needs_all {
         true => Duration::from_secs(1),
         false => Duration::from_millis(100),
     };

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::{Guest, Interpreter, lancet};
+use crate::support::{Guest, Interpreter, LIMIT, lancet, run};
 
 /// What lancet takes beside the objects: its program, tables of symbols, blocks of the copy's memory.
 const BESIDE: u64 = 48 << 20;
@@ -76,4 +76,56 @@ fn many_objects_of_a_python_take_what_was_said() {
     let program = "import sys\nkept = [[str(i), (i + 300,), 'order %d' % i] for i in range(250_000)]\n\
         print('ready', flush=True)\nsys.stdin.read()";
     check("python3", program, " objects by the memory it has");
+}
+
+/// What a user allows is asked before the process is stopped: it has no agent then, and its threads have not woken up.
+#[test]
+fn a_heap_that_takes_more_than_is_allowed_is_left_alone() {
+    let programs = [
+        (
+            "ruby",
+            "-e",
+            "$kept = Array.new(100_000) { |i| [i.to_s] }; STDOUT.puts 'ready'; STDOUT.flush; STDIN.read",
+            " slots for objects in its heap: ",
+        ),
+        (
+            "python3",
+            "-c",
+            "import sys\nkept = [[str(i)] for i in range(100_000)]\nprint('ready', flush=True)\nsys.stdin.read()",
+            " objects by the memory it has: ",
+        ),
+    ];
+    for (language, flag, program, how) in programs {
+        let mut command = Interpreter::system(language).command();
+        let guest = Guest::asleep(command.args([flag, program]));
+        let state = |file: &str| {
+            fs::read_to_string(format!("/proc/{}/{file}", guest.pid)).expect("it lives")
+        };
+        let before = (state("maps"), state("schedstat"));
+        let pid = guest.pid.to_string();
+        let heap = |most: &str| {
+            run(
+                lancet().args(["heap", "-p", &pid, "--max-memory", most]),
+                LIMIT,
+            )
+        };
+        let refused = heap("1M");
+        assert_eq!(refused.code(), 3, "{refused:?}");
+        assert!(refused.stdout.is_empty(), "{refused:?}");
+        let begins = format!("lancet: process {pid} has ");
+        let lines: Vec<&str> = refused.stderr.lines().collect();
+        assert!(
+            lines.len() == 1 && lines[0].starts_with(&begins),
+            "{refused:?}"
+        );
+        assert!(
+            lines[0].contains(how)
+                && lines[0].contains(" and --max-memory allows 1.0 MiB; it was not stopped. "),
+            "{refused:?}"
+        );
+        assert_eq!((state("maps"), state("schedstat")), before);
+        let read = heap("1G");
+        assert_eq!(read.code(), 0, "{read:?}");
+        assert!(guest.ends_well());
+    }
 }

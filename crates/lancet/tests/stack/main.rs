@@ -1,6 +1,7 @@
 //! `lancet stack` and `lancet profile`, the program, on files and on running processes.
 
 mod bigframe;
+mod conclusions;
 mod core;
 mod disk;
 mod fibers;

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::output::stack;
 use crate::support::{Guest, LIMIT, TempDir, Watch, installed, lancet, run, skip, until};
 
-fn python(code: &str) -> Option<Guest> {
+pub fn python(code: &str) -> Option<Guest> {
     if !installed("python3") {
         skip("stuck", "there is no python3");
         return None;
@@ -14,7 +14,7 @@ fn python(code: &str) -> Option<Guest> {
 }
 
 /// What is said of a process, and what is complained about.
-fn look(pid: i32, options: &[&str]) -> (String, String) {
+pub fn look(pid: i32, options: &[&str]) -> (String, String) {
     let output = stack(&[options, &["-p", &pid.to_string()]].concat());
     assert!(
         [Some(0), Some(4)].contains(&output.status.code()),
@@ -25,7 +25,7 @@ fn look(pid: i32, options: &[&str]) -> (String, String) {
 }
 
 /// Looks until `part` is said: threads come to where they wait a moment after they have said so.
-fn says(pid: i32, part: &str) -> String {
+pub fn says(pid: i32, part: &str) -> String {
     until(LIMIT, part, || {
         Some(look(pid, &[]).0).filter(|said| said.contains(part))
     })
@@ -69,37 +69,6 @@ fn that_no_thread_goes_on_is_told_without_an_owner() {
         guest.pid
     );
     assert!(said.contains(&record), "{said}");
-}
-
-/// A lock that a thread of the parent had when it was copied.
-#[test]
-fn a_copied_lock_that_nobody_has_is_told() {
-    let code = "
-import os, threading
-lock = threading.Lock()
-lock.acquire()
-child = os.fork()
-if child == 0: lock.acquire()
-print('ready', flush=True)
-print('child', child, flush=True)
-os.waitpid(child, 0)
-";
-    let Some(guest) = python(code) else { return };
-    let line = guest.find("child ");
-    let child: i32 = line
-        .rsplit(' ')
-        .next()
-        .and_then(|id| id.parse().ok())
-        .expect("an id");
-    says(
-        child,
-        "\nno thread goes on: the only one waits without a time limit",
-    );
-    // The parent waits for another process.
-    let said = says(guest.pid, &format!("wait4: child {child} python3"));
-    assert!(!said.contains("no thread goes on"), "{said}");
-    let id = nix::unistd::Pid::from_raw(child);
-    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("our guest's");
 }
 
 #[test]

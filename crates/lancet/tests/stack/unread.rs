@@ -1,7 +1,8 @@
-//! VMs whose script lines cannot be read.
+//! Answers that are not whole: each cause has a line of its own, and the exit status is 4 for it and for nothing else.
 
 use std::process::Command;
 
+use super::conclusions::compiled;
 use super::output::{folder, stack};
 use super::support::{Guest, assert_shown};
 
@@ -34,4 +35,58 @@ fn a_version_without_a_table_is_named() {
         ",
     );
     assert!(guest.ends_well());
+}
+
+/// How an answer can be incomplete. What cannot be brought about at will has its words in `frames` and in the command: a list of objects
+/// that changes in each of its readings, and memory that a command that was killed has left behind and that cannot be put back.
+#[test]
+fn each_cause_of_an_incomplete_answer_is_said() {
+    let without = Guest::asleep(&mut Command::new(compiled("no_caller.c")));
+    let well = Guest::asleep(Command::new("sh").args(["-c", "echo ready; exec cat"]));
+    let mut ended = Command::new("true").spawn().expect("it is there");
+    let gone = ended.id().to_string();
+    ended.wait().expect("our child");
+    let [cut, well_id] = [&without, &well].map(|guest| guest.pid.to_string());
+    let outer = format!("process {cut}: the outer frames of 1 stack could not be found");
+    let elsewhere = format!("{outer}: --native shows where they end");
+    let no_process = format!("process {gone}");
+    let cases: [(&[&str], &str, &str); 6] = [
+        (&["-p", &cut], &elsewhere, ""),
+        // Said where the stack ends, and in the last record.
+        (
+            &["-p", &cut, "--native"],
+            "",
+            " could not be found; the rest is not known",
+        ),
+        (
+            &["-p", &cut, "--native", "--bytes"],
+            "",
+            " could not be found; the rest is not known",
+        ),
+        (&["-p", &cut, "--json"], "", &outer),
+        (&["-p", &well_id, "-p", &gone], &no_process, ""),
+        (
+            &["-p", &well_id, "--for", "50ms", "--every", "10us"],
+            " did not take place, ",
+            "",
+        ),
+    ];
+    for (options, complaint, answer) in cases {
+        let output = stack(options);
+        assert_eq!(output.status.code(), Some(4), "{options:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(complaint), "{options:?}: {output:?}");
+        // Nothing is said twice, and what is said elsewhere not here. Many looks have a line with their number, too.
+        let lines = usize::from(!complaint.is_empty()) + usize::from(options.contains(&"--for"));
+        assert_eq!(said.lines().count(), lines, "{options:?}: {said}");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains(answer), "{options:?}: {output:?}");
+    }
+    let whole = stack(&["-p", &well_id]);
+    assert_eq!(
+        (whole.status.code(), whole.stderr.is_empty()),
+        (Some(0), true),
+        "{whole:?}"
+    );
+    assert!(without.ends_well() && well.ends_well());
 }

@@ -77,8 +77,22 @@ fn the_holder_is_named_and_since_when_others_wait() {
         command.args(["calls", "--now", "-p", &guest.pid.to_string()]);
         let now = run(&mut command, LIMIT).stdout;
         assert!(
-            now.contains(" holds up 1 thread; it is asleep "),
+            now.contains(" holds up 1 thread (for the VM lock) for ")
+                && now.contains("; it is asleep "),
             "{name}: {now}"
+        );
+        // Of a wait of a second that is said before the threads.
+        let first = format!("\n\nthread {} ", guest.pid);
+        let said = look(&guest, |said| {
+            said.contains(" holds up 1 thread (for the VM lock) for ")
+        });
+        let (before, _) = said
+            .split_once(" holds up 1 thread (for the VM lock) for ")
+            .expect("found");
+        let lines: Vec<&str> = before.lines().collect();
+        assert!(
+            before.contains(&first) && lines.len() == 3,
+            "{name}: {said}"
         );
     }
 }

@@ -78,6 +78,8 @@ pub struct Others {
     pub in_turn: bool,
     /// What that process waits for then: `write: pipe, descriptor 1` ([`crate::in_turn`]).
     pub in_turn_for: Option<String>,
+    /// Of the end of a child: the process that [stands still](crate::standstill), that child or a child of it for which it waits.
+    pub stands: Option<Other>,
     /// The path of the other end of a socket, if it has one; of [`Role::LockedMeanwhile`] that of the file.
     pub path: Option<String>,
     /// Whether all processes were searched, or all locks and descriptors. False if that took too long, or if lancet may not see some.
@@ -97,6 +99,7 @@ impl Others {
             description: false,
             in_turn: false,
             in_turn_for: None,
+            stands: None,
             path: None,
             whole: true,
         }
@@ -467,7 +470,7 @@ fn moves_bytes(wait: &Wait) -> bool {
     calls.contains(&wait.number)
 }
 
-fn other(pid: i32) -> Other {
+pub(crate) fn other(pid: i32) -> Other {
     Other {
         pid,
         name: proc_file::name(pid).unwrap_or_default(),

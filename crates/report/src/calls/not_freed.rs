@@ -65,13 +65,6 @@ fn verdict(all: &NotFreed) -> Vec<String> {
             all.unknown.join(", ")
         )];
     }
-    if all.lost != 0 {
-        let calls = plural(all.lost, "call was", "calls were");
-        return vec![format!(
-            "no verdict on leaks: {} {calls} lost, and what one of them has freed looks as if it was not",
-            grouped(all.lost)
-        )];
-    }
     if all.untold != 0 {
         return vec![
             "no verdict on leaks: there are more allocations than lancet follows".to_owned(),
@@ -83,6 +76,10 @@ fn verdict(all: &NotFreed) -> Vec<String> {
              lancet calls -c --preset alloc -p PID does"
                 .to_owned(),
         ];
+    }
+    let has_leaks = all.rows.iter().any(|row| row.leaks);
+    if all.lost != 0 && !has_leaks {
+        return vec![format!("no verdict on leaks: {}", lost(all))];
     }
     if all.watched < LEAST_WATCH {
         return vec![too_early(LEAST_WATCH)];
@@ -96,9 +93,22 @@ fn verdict(all: &NotFreed) -> Vec<String> {
             place(&row.call, &row.line)
         )
     });
-    verdicts(
+    let mut said = verdicts(
         leaks.collect(),
         "no leak: no line leaves about as much in each quarter of the time",
+    );
+    if all.lost != 0 {
+        said.push(format!("      no verdict on other lines: {}", lost(all)));
+    }
+    said
+}
+
+/// Why there is no verdict where calls were lost.
+fn lost(all: &NotFreed) -> String {
+    let calls = plural(all.lost, "call was", "calls were");
+    format!(
+        "{} {calls} lost, and what one of them has freed looks as if it was not",
+        grouped(all.lost)
     )
 }
 
@@ -214,13 +224,33 @@ not freed      bytes  allocated     oldest what
         assert!(text.contains("\nnot freed: 97 of 19,400 "), "{text}");
     }
 
-    /// A `free` that was not seen looks like a leak, so there is no verdict.
+    /// A line that leaks whichever calls were lost is named all the same.
     #[test]
-    fn without_all_calls_nobody_is_accused() {
-        let lost = NotFreed {
+    fn what_was_lost_is_said_behind_the_leak() {
+        let all = NotFreed {
             lost: 3,
             ..leaking()
         };
+        let text = shown(&all);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("leak: 97 of 4,850 allocations "),
+            "{text}"
+        );
+        assert_eq!(
+            lines[1],
+            "      no verdict on other lines: 3 calls were lost, and what one of them has freed looks as if it was not"
+        );
+    }
+
+    /// A `free` that was not seen looks like a leak, so there is no verdict.
+    #[test]
+    fn without_all_calls_nobody_is_accused() {
+        let mut lost = NotFreed {
+            lost: 3,
+            ..leaking()
+        };
+        lost.rows[0].leaks = false;
         let given_up = NotFreed {
             unknown: vec!["free".into()],
             ..leaking()

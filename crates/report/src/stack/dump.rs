@@ -11,23 +11,23 @@
 //!     app.rb:30 in block in Worker#serve
 //! ```
 //!
+//! What follows from all of it (`conclusions`) comes before them.
 //! Threads that do the same at the same place are one block: of a pool of fifty that wait for work the reader wants one.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use frames::live::circles::deadlocks;
 use frames::live::repeats::stretches;
 use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
-use frames::live::ties::{Until, waits_for};
 use frames::live::unwind::End;
 
 use super::Subject;
+use super::conclusions;
 use super::listing::text::{switches, warnings};
-use super::names::{location, whose};
-use super::states::{Words, at, slept, thread_at, time, words};
+use super::names::{function, location, whose};
+use super::states::{Words, at, slept, time, words};
 use crate::Style;
 use crate::figures::{grouped, pause, plural, size};
 use crate::text::printable;
@@ -35,13 +35,10 @@ use crate::text::printable;
 /// Threads of one block that are named; of more the number is told.
 const NAMED: usize = 4;
 
-/// Threads of one circle that are told, at most; of more the number is told.
-const TOLD: usize = 16;
-
 /// Parameters of SGR (ECMA-48, 8.3.117).
 const BOLD: &str = "1";
 pub(super) const DIM: &str = "2";
-const RED: &str = "1;31";
+pub(super) const RED: &str = "1;31";
 pub(super) const GREEN: &str = "32";
 pub(super) const YELLOW: &str = "33";
 
@@ -85,8 +82,9 @@ pub fn write(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Resu
         warnings(out, subject)?;
     }
     switches(out, subject)?;
-    stuck(out, subject, layout.style)?;
-    event_loop(out, subject)?;
+    conclusions::stuck(out, subject, layout.style)?;
+    conclusions::held_up(out, subject, layout.style, conclusions::LONG)?;
+    conclusions::event_loop(out, subject)?;
     // Of a process without a script, the native frames are all there is.
     let scripted = |stack: &Stack| stack.scripts().next().is_some();
     let layout = Layout {
@@ -150,79 +148,6 @@ pub(super) fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     )
 }
 
-/// The threads that will never go on, before everything else.
-pub(super) fn stuck(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
-    let stacks = &subject.look.stacks;
-    for circle in deadlocks(stacks) {
-        writeln!(out)?;
-        // What waits for a lock of the C library goes on waiting after a signal.
-        let is_native =
-            |at: &usize| matches!(waits_for(stacks, *at), Some((Until::Released(_), _)));
-        let unless = match circle.iter().any(is_native) {
-            true => "",
-            false => " unless it is interrupted",
-        };
-        let text = match circle.len() {
-            1 => format!("deadlock: this thread waits for itself, and does not go on{unless}"),
-            count => format!(
-                "deadlock: these {} threads wait for each other, and none goes on{unless}",
-                grouped(count as u64)
-            ),
-        };
-        writeln!(out, "{}", style.painted(&text, RED))?;
-        let more = circle.len().saturating_sub(TOLD);
-        for number in circle.into_iter().take(TOLD) {
-            let words = words(stacks, number).unwrap_or_default();
-            writeln!(
-                out,
-                "    {} {} {}",
-                thread_at(&stacks[number]),
-                words.verb,
-                words.rest
-            )?;
-        }
-        if more > 0 {
-            writeln!(out, "    … and {} more", grouped(more as u64))?;
-        }
-    }
-    standstill(out, subject, style)
-}
-
-/// Says that no thread of the process goes on, where that is so though nobody knows who waits for whom.
-fn standstill(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
-    let stacks = &subject.look.stacks;
-    if !subject.look.standstill || !deadlocks(stacks).is_empty() {
-        return Ok(());
-    }
-    let count = stacks.iter().filter(|stack| stack.parked.is_none()).count();
-    let text = match count {
-        1 => "no thread goes on: the only one waits without a time limit for what another thread of this process would have to give; only a signal changes that".to_owned(),
-        count => format!(
-            "no thread goes on: all {} wait without a time limit for what one of them would have to give; only a signal changes that",
-            grouped(count as u64)
-        ),
-    };
-    writeln!(out, "\n{}", style.painted(&text, RED))
-}
-
-/// Says how what waits in an event loop of Python is shown.
-fn event_loop(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
-    let stacks = &subject.look.stacks;
-    let runs_tasks = |stack: &Stack| {
-        let mut scripts = stack.scripts();
-        scripts.any(|script| script.path.ends_with("/asyncio/base_events.py"))
-    };
-    let is_shown = stacks.iter().any(|stack| stack.parked.is_some());
-    if is_shown || subject.from_core || !stacks.iter().any(runs_tasks) {
-        return Ok(());
-    }
-    let pid = subject.pid;
-    writeln!(
-        out,
-        "\nan event loop runs tasks here, and those that wait are on no thread: lancet stack -p {pid} --fibers"
-    )
-}
-
 /// Returns the blocks, in the order of their first threads, and the threads without a row to show.
 fn blocks<'a>(subject: &'a Subject, layout: Layout) -> (Vec<Block<'a>>, Vec<usize>) {
     let mut blocks: Vec<Block> = Vec::new();
@@ -271,8 +196,7 @@ fn rows(subject: &Subject, stack: &Stack, native: bool) -> Vec<Row> {
 }
 
 fn script_row(script: &Script) -> Row {
-    let name = script.qualified.as_ref().unwrap_or(&script.name);
-    let name = printable(name);
+    let name = printable(function(script));
     Row {
         text: match script.path.as_str() {
             "" => name.into_owned(),

@@ -12,6 +12,7 @@
 //! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
 
 pub mod chains;
+mod conclusions;
 pub mod difference;
 pub mod dump;
 pub mod folded;

@@ -26,20 +26,19 @@ use process::wait::Wait;
 use process::wait::others::Role;
 
 use super::Subject;
-use super::dump::{head, stuck};
-use super::names::{name, native, whose};
-use super::states::{self, Words, at, for_programs, slept, thread_at, time, words};
-use super::waits::circles;
+use super::conclusions::{self, stuck};
+use super::dump::head;
+use super::names::{function, name, native, whose};
+use super::states::{self, Words, at, for_programs, slept, time, words};
+use super::waits;
 use crate::Style;
 use crate::calls::short;
-use crate::figures::{grouped, plural};
+use crate::figures::grouped;
 use crate::json::line;
 use crate::text::printable;
 
 /// Columns of a thread's name; longer ones are cut.
 const NAME: usize = 24;
-/// Threads that hold others up which are told at the end, at most.
-const HOLDERS: usize = 5;
 /// Timeouts from here on are told. Shorter ones are how a thread looks around now and then.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -116,41 +115,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result
         };
         writeln!(out, "{}", style.painted(&text, color))?;
     }
-    holders(out, subject, style)
-}
-
-/// Says of each thread that waits for no other and that others wait for, what it does.
-fn holders(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
-    let stacks = &subject.look.stacks;
-    let counts = held_up(stacks);
-    let mut holders: Vec<usize> = (0..stacks.len())
-        .filter(|&at| counts[at] > 0 && waits_for(stacks, at).is_none())
-        .collect();
-    holders.sort_by_key(|&at| std::cmp::Reverse(counts[at]));
-    for (nth, &at) in holders.iter().take(HOLDERS).enumerate() {
-        if nth == 0 {
-            writeln!(out)?;
-        }
-        let count = counts[at] as u64;
-        let words = words(stacks, at).unwrap_or_default();
-        let since = slept(&stacks[at]).map_or(String::new(), |since| format!(" {}", time(since)));
-        let text = format!(
-            "{} holds up {} {}; it {} {}{since} {}",
-            thread_at(&stacks[at]),
-            grouped(count),
-            plural(count, "thread", "threads"),
-            if words.verb == "waits" { "" } else { "is" },
-            words.verb,
-            words.rest
-        );
-        let text: Vec<&str> = text.split_whitespace().collect();
-        writeln!(
-            out,
-            "{}",
-            style.painted(&text.join(" "), super::dump::YELLOW)
-        )?;
-    }
-    Ok(())
+    conclusions::held_up(out, subject, style, Duration::ZERO)
 }
 
 /// Writes one look for programs: a `thread` for each.
@@ -160,9 +125,7 @@ fn holders(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<(
 /// Returns the errors of `out`.
 pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     line(out, &Record::Process(subject.process()))?;
-    for circle in circles(subject) {
-        line(out, &circle)?;
-    }
+    waits::conclusions(out, subject)?;
     let counts = held_up(&subject.look.stacks);
     for (number, stack) in threads(subject) {
         let (own, library) = places(stack);
@@ -171,7 +134,7 @@ pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
             tid: stack.thread.tid,
             thread: name(stack),
             state: for_programs(&subject.look.stacks, number).map(Box::new),
-            holds_up: counts[number],
+            holds_up: counts[number].count,
             native: native(subject, stack),
             place: own.map(states::place),
             library: library.map(states::place),
@@ -271,9 +234,8 @@ fn place(subject: &Subject, stack: &Stack) -> String {
         }
         (None, Some(library)) => format!(" ← {}{library}", crate::calls::NO_APPLICATION),
         (Some(own), library) => {
-            let name = own.qualified.as_ref().unwrap_or(&own.name);
             let library = library.unwrap_or_default();
-            format!(" ← {} in '{}'{library}", at(own), printable(name))
+            format!(" ← {} in '{}'{library}", at(own), printable(function(own)))
         }
     }
 }

@@ -1,13 +1,18 @@
 //! Whose lock a thread waits for, and which other processes have what it waits for: in words and for programs.
 
-use answer::stack::{Circle, Lock, Record};
+use std::io::{self, Write};
+
+use answer::stack::{Circle, Gathered, Lock, Record};
 use frames::live::circles::deadlocks;
+use frames::live::gathered::gathered;
 use frames::live::state::{Held, Owner, What};
 use process::wait::Wait;
 use process::wait::others::{Other, Others, Role};
 
 use super::Subject;
+use super::states::place;
 use crate::figures::{grouped, plural};
+use crate::json::line;
 use crate::text::printable;
 
 /// Returns what a call waits for, behind its name: `: tcp to 10.0.0.7:3306, whose other end process 812 mariadbd has, and 2 more`.
@@ -187,20 +192,38 @@ pub(super) fn lock_for_programs(held: &Held) -> Lock {
     }
 }
 
-/// Returns a record `deadlock` for each circle of threads in which each waits for the next, and a `standstill`.
-pub(super) fn circles(subject: &Subject) -> Vec<Record<'static>> {
+/// Writes a record `deadlock` for each circle of threads in which each waits for the next, `standstill` where no thread goes on, and
+/// `gathered` for each function in which threads wait together.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub(super) fn conclusions(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let stacks = &subject.look.stacks;
     let pid = subject.pid;
-    let circles = deadlocks(stacks).into_iter().map(|circle| {
-        let tids = circle.iter().map(|&at| stacks[at].thread.tid).collect();
-        Record::Deadlock(Circle { pid, tids })
-    });
-    let standstill = subject.look.standstill.then(|| {
+    let tids = |numbers: &[usize]| -> Vec<i32> {
+        numbers.iter().map(|&at| stacks[at].thread.tid).collect()
+    };
+    for circle in deadlocks(stacks) {
+        let tids = tids(&circle);
+        line(out, &Record::Deadlock(Circle { pid, tids }))?;
+    }
+    if subject.look.standstill {
         let threads = stacks.iter().filter(|stack| stack.parked.is_none());
         let tids = threads.map(|stack| stack.thread.tid).collect();
-        Record::Standstill(Circle { pid, tids })
-    });
-    circles.chain(standstill).collect()
+        line(out, &Record::Standstill(Circle { pid, tids }))?;
+    }
+    for group in gathered(stacks) {
+        let record = Gathered {
+            pid,
+            tids: tids(&group.waiting),
+            within: place(&group.within),
+            caller: place(&group.caller),
+            further: tids(&group.further),
+        };
+        line(out, &Record::Gathered(record))?;
+    }
+    Ok(())
 }
 
 /// Who else has to do with a wait, for programs.
@@ -228,6 +251,7 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<answer::stack::Others<'_>>
             description: others.description,
             in_turn: others.in_turn,
             in_turn_for: others.in_turn_for.as_deref(),
+            stands: others.stands.as_ref().map(|other| other.pid),
             path: others.path.as_deref(),
             all: others.whole,
         }

@@ -1,6 +1,7 @@
 //! What rules say and do not say, each on the files of a machine: where they once gave wrong or harmful advice, and where they
 //! speak and where they are silent.
 
+mod counters;
 mod defaults;
 mod groups;
 mod runtimes;

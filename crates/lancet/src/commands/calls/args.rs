@@ -11,6 +11,7 @@ use crate::cli::format::one_of;
 use crate::ui::terminal::Stream;
 use crate::watching::Asked;
 use crate::watching::args::{Common, SHOW, TIME, WHICH};
+use crate::watching::flags::most_wait;
 use calls::consumer::Consumer;
 use calls::debug::Debug;
 use calls::preset::Preset;
@@ -188,6 +189,11 @@ impl CallsArgs {
         self.strings.or(of_presets.max()).unwrap_or(STRINGS)
     }
 
+    /// Whether what presets of this kind open and close is paired.
+    fn pairs(&self, is_it: &dyn Fn(&Preset) -> bool) -> bool {
+        self.count && self.presets.iter().any(is_it)
+    }
+
     /// What a call must meet: one of `--at`, and `--where`.
     fn asked(&self) -> Option<Condition> {
         let places = self.common.places();
@@ -233,7 +239,7 @@ impl Asked for CallsArgs {
     }
 
     fn flaw(&self) -> Option<String> {
-        let pairs = self.count && self.presets.iter().any(|preset| preset.allocations);
+        let pairs = self.pairs(&|preset| preset.allocations);
         let chooses =
             self.asked().is_some() || self.min_time.is_some() || !self.common.within.is_empty();
         if pairs && chooses {
@@ -247,7 +253,10 @@ impl Asked for CallsArgs {
     }
 
     fn options(&self, messages: Messages) -> Options {
+        let needs_all =
+            self.common.record.is_some() || self.pairs(&|one| one.allocations || one.descriptors);
         Options {
+            most_wait: most_wait(self.common.max_wait, needs_all),
             x: self.x.clone(),
             e: self.e.clone(),
             l: self.l.clone(),
@@ -337,4 +346,32 @@ fn filter(text: &str) -> Result<Filter, FilterError> {
 
 fn library(text: &str) -> Result<Filter, FilterError> {
     Filter::library(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CallsArgs,
+    }
+
+    /// Where one lost call spoils the answer, the process waits longer for it, unless the user says how long.
+    #[test]
+    fn what_is_paired_is_waited_for() {
+        let most_wait = |words: &[&str]| {
+            let line = Line::parse_from([&["calls", "-p", "7"], words].concat());
+            let options = line.args.options(Messages::to(|_| {}));
+            options.most_wait.as_millis()
+        };
+        assert_eq!(most_wait(&["-c", "--preset", "alloc"]), 1000);
+        assert_eq!(most_wait(&["-c", "--preset", "files"]), 1000);
+        assert_eq!(most_wait(&["--preset", "alloc"]), 100);
+        assert_eq!(most_wait(&["-c", "--preset", "sql"]), 100);
+        let asked = ["-c", "--preset", "alloc", "--max-wait", "5ms"];
+        assert_eq!(most_wait(&asked), 5);
+    }
 }

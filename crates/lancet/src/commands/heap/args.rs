@@ -10,6 +10,7 @@ use report::heap::{FORMATS, Format, Options};
 use super::when::{self, When};
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
+use crate::cli::size;
 
 /// Options of `lancet heap`.
 #[derive(Args, Clone, Debug)]
@@ -40,6 +41,11 @@ pub struct HeapArgs {
     /// meanwhile, the kernel ends the copy, and now and then the process
     #[arg(long, requires = "pid", help_heading = WHAT)]
     pub despite_limit: bool,
+
+    /// Do not begin where the objects will take more than SIZE of lancet's memory, as far as that is known before: 200M, 1.5G. The process
+    /// is not stopped then (exit status 3); of more objects or references than were expected, those beyond SIZE are left out
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "pid", conflicts_with = "rss", help_heading = WHAT)]
+    pub max_memory: Option<u64>,
 
     /// What its resident memory is used for: every byte in one row (docs/heap-rss.md). The process is only read, of any
     /// language, and does not stand still; of a FILE what it was used for then
@@ -124,7 +130,7 @@ Examples:
                                           for Chrome: DevTools, Memory, Load profile
   lancet heap shop.heap --json            the same for programs (docs/json.md)
 
-Exit status: 0, 1 could not be done, 2 wrong usage,
+Exit status: 0, 1 could not be done, 2 wrong usage, 3 it takes more than --max-memory,
 4 done, but something is missing from the snapshot.";
 
 /// What is asked about.
@@ -174,6 +180,7 @@ impl HeapArgs {
             contents: self.contents,
             births: self.births.map(|_| &births::COUNTING),
             despite_limit: self.despite_limit,
+            most_memory: self.max_memory,
             starved: super::live::say_starved,
             expected: super::live::say_expected,
             ..dump::Options::default()

@@ -13,7 +13,7 @@ use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
 use process::priority::{beside, lower_this_thread};
 use process::programs;
-use report::figures::grouped;
+use report::figures::{grouped, size};
 use rss::{Budget, Kind, Ledger};
 
 use super::when::When;
@@ -150,22 +150,47 @@ pub fn say_expected(pid: i32, expected: Expected) {
     }
 }
 
+/// Whether reading a process takes no more memory than the user allows, as far as that is known before it is stopped; otherwise that is said.
+pub fn may_begin(pid: i32, most: u64) -> anyhow::Result<bool> {
+    let expected = dump::expected(pid).map_err(explain)?;
+    let [usual, _] = expected.memory;
+    if usual > most {
+        tell!("{}", too_much(pid, expected, most));
+    }
+    Ok(usual <= most)
+}
+
+fn too_much(pid: i32, expected: Expected, most: u64) -> String {
+    format!(
+        "process {pid} has {}: if each has two references they take about {} of lancet's memory, and --max-memory allows {}; it was not stopped. Allow more, or read its core file (gcore) where there is more memory",
+        objects_of(expected),
+        size(expected.memory[0]),
+        size(most)
+    )
+}
+
+/// `8,000,000 slots for objects in its heap`.
+fn objects_of(expected: Expected) -> String {
+    let objects = grouped(expected.objects);
+    match expected.counted {
+        true => format!("{objects} slots for objects in its heap"),
+        false => format!("about {objects} objects by the memory it has"),
+    }
+}
+
 fn expected_line(expected: Expected) -> String {
     let Expected {
         objects,
-        counted,
         references,
         kept,
         memory: [usual, most],
         time,
+        ..
     } = expected;
-    let objects_of = match counted {
-        true => format!("{} slots for objects in its heap", grouped(objects)),
-        false => format!("about {} objects by the memory it has", grouped(objects)),
-    };
+    let objects_of = objects_of(expected);
     let left_out = match kept[0] < objects || kept[1] < references {
         true => format!(
-            "; there is memory for {} objects and {} references, and others may be left out: run lancet where more memory is free",
+            "; there is memory for {} objects with two references each, or for {} references, and others may be left out: run lancet where more memory is free",
             grouped(kept[0]),
             grouped(kept[1])
         ),
@@ -228,9 +253,15 @@ mod tests {
             "8,000,000 slots for objects in its heap: if each has two references, lancet will take about 458 MiB of memory and some 4 to 8 s to \
              read them and to find who keeps them; if its memory is full of references, about 1238 MiB"
         );
+        let refused = too_much(7, Expected::of(Some(8_000_000), 1 << 29, budget), 100 << 20);
+        assert_eq!(
+            refused,
+            "process 7 has 8,000,000 slots for objects in its heap: if each has two references they take about 457.8 MiB of lancet's memory, and \
+             --max-memory allows 100.0 MiB; it was not stopped. Allow more, or read its core file (gcore) where there is more memory"
+        );
         let large = line(None, 8 << 30);
         assert!(large.starts_with("about 153,391,689 objects by the memory it has: "));
-        let end = "; there is memory for 4,294,967,279 objects and 536,870,912 references, and others may be left out: run lancet where more memory is free";
+        let end = "; there is memory for 4,294,967,279 objects with two references each, or for 536,870,912 references, and others may be left out: run lancet where more memory is free";
         assert!(large.ends_with(end), "{large}");
     }
 }

@@ -11,6 +11,7 @@ use report::losses::{Loss, What};
 
 use super::args::Question;
 use super::{HeapArgs, browse, ledger, live, when};
+use crate::exit::EXCEEDED;
 use crate::losses::Losses;
 use crate::ui::file::WholeFile;
 use crate::ui::sink::Sink;
@@ -81,6 +82,11 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     }
     if let (true, Some(pid)) = (args.rss, args.pid) {
         return ledger::run(&args, pid);
+    }
+    if let (Some(most), Some(pid)) = (args.max_memory, args.pid)
+        && !live::may_begin(pid, most)?
+    {
+        return Ok(EXCEEDED);
     }
     if args.live {
         return browsed(&args);

@@ -11,6 +11,7 @@ use process::pidfd::PidFd;
 use process::rss::resident_now;
 use report::figures::size;
 
+use crate::cli::size::parse as parse_size;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
 
@@ -66,7 +67,7 @@ pub fn parse(text: &str) -> Result<When, String> {
         .ok_or_else(wrong)?
         .trim_start();
     if let Some(bytes) = rest.strip_prefix('>') {
-        return Ok(When::Above(bytes_of(bytes)?));
+        return Ok(When::Above(parse_size(bytes)?));
     }
     let (bytes, unit) = rest
         .strip_prefix('+')
@@ -75,31 +76,7 @@ pub fn parse(text: &str) -> Result<When, String> {
     let found = UNITS.iter().find(|(names, _)| names.contains(&unit.trim()));
     let (_, unit) =
         found.ok_or_else(|| format!("`{unit}` is no unit of time: write /s, /min or /h"))?;
-    Ok(When::Growth(bytes_of(bytes)?, *unit))
-}
-
-/// Reads `2G`, `1.5G`, `512M`: units of 1024.
-fn bytes_of(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let wrong = || format!("`{text}` is no size: write 512M or 2G");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..]
-        .to_ascii_lowercase()
-        .trim_end_matches("ib")
-        .trim_end_matches('b')
-    {
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
-    let bytes = number * f64::from(1u32 << 10).powi(shift / 10);
-    if !(1.0..=(1u64 << 56) as f64).contains(&bytes) {
-        return Err(wrong());
-    }
-    Ok(bytes as u64)
+    Ok(When::Growth(parse_size(bytes)?, *unit))
 }
 
 impl std::fmt::Display for When {

@@ -12,7 +12,7 @@ use crate::json::line;
 use crate::stack::Subject;
 use crate::stack::names::{parked, tid};
 use crate::stack::states::{for_programs, place};
-use crate::stack::waits::circles;
+use crate::stack::waits;
 
 /// Writes one look.
 ///
@@ -29,9 +29,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     };
     line(out, &look)?;
     let stacks = &subject.look.stacks;
-    for circle in circles(subject) {
-        line(out, &circle)?;
-    }
+    waits::conclusions(out, subject)?;
     for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
         let whole =
             stack.end == End::Whole && (stack.unplaced.is_empty() || stack.lines.is_empty());
