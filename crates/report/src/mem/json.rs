@@ -147,7 +147,10 @@ enum Record<'a> {
         schema: u32,
         pid: Option<i32>,
         command: &'a str,
-        ruby: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ruby: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        python: Option<&'a str>,
         seconds: f64,
         interval: Option<f64>,
         by: &'static str,
@@ -395,11 +398,13 @@ fn pid(census: &Census) -> Option<i32> {
 
 fn guest<'a>(census: &'a Census, by: &'static str, interval: Option<f64>) -> Record<'a> {
     let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let of = |language| (census.language == language).then_some(census.version.as_str());
     Record::Guest {
         schema: SCHEMA,
         pid: pid(census),
         command: &census.command,
-        ruby: &census.ruby,
+        ruby: of("Ruby"),
+        python: of("Python"),
         seconds: census.seconds,
         interval,
         by,
