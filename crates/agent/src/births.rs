@@ -1,4 +1,4 @@
-//! `mem`: counts every object by the line of Ruby at which it is born.
+//! `mem`: counts every object by the line of Ruby at which it is born, and every block of a Python's allocators ([`python`]).
 //!
 //! | file | what |
 //! |---|---|
@@ -11,7 +11,9 @@
 //! | `moves` | heap compaction |
 //! | `books`, `slots` | the row of a birth; the row's number for each heap slot |
 //! | `census` | the walk over the living |
-//! | `presence` | whether the command is there; how the agent leaves |
+//! | `heartbeat`, `presence` | whether the command is there; how the agent leaves |
+//! | `tally` | what a census has counted |
+//! | `python` | the same of a Python, with the books and the tables of numbers that are described here |
 //! | `names`, `vmcalls` | the VM's structures as text; the VM's functions |
 
 mod accounts;
@@ -20,13 +22,16 @@ mod birth;
 mod books;
 pub mod census;
 mod door;
+mod heartbeat;
 pub mod large;
 mod moves;
 pub mod names;
 mod newborns;
 pub mod presence;
+pub mod python;
 mod rest;
 mod slots;
 mod summary;
+mod tally;
 pub mod vmcalls;
 mod watch;

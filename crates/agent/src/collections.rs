@@ -55,8 +55,7 @@ pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
         return Reply::Refused;
     }
     agent.farewell = None;
-    agent.heartbeat_seen = 0;
-    agent.look(&CONTROL_PAGE);
+    agent.presence.begin(&CONTROL_PAGE);
     agent.hook = Some(on_event);
     Reply::Done
 }

@@ -91,6 +91,19 @@ pub unsafe extern "C" fn job(_: u64) {
     end(asked, reply);
 }
 
+/// Does what waits when the script of a program begins that lancet has started.
+///
+/// # Safety
+/// The main thread is about to run the script, and has the VM's lock.
+pub unsafe fn at_script() {
+    // SAFETY: the command has written the word before it let this thread go on.
+    if unsafe { (*(&raw const CONFIG)).python } != 0 {
+        return scripts::at_script();
+    }
+    // SAFETY: as the caller says.
+    unsafe { job(0) };
+}
+
 /// Begins the work on the request that waits, and returns its number; `None` if there is none, or if a thread is at work already, for
 /// this command or for one that is gone. The caller holds the VM's lock.
 ///

@@ -36,5 +36,3 @@ mod memory;
 mod scripts;
 mod shared;
 mod snapshot;
-
-use jobs::job;

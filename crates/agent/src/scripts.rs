@@ -1,16 +1,21 @@
 //! Makes the VM evaluate the command's text ([`SCRIPT`]), and copies the string that results.
 //!
-//! Ruby is entered as for all other requests ([`jobs`]). Python is entered here, also for a [`snapshot`]:
+//! Ruby is entered as for all other requests ([`jobs`]). Python is entered here, also for a [`snapshot`] and to count its births:
 //!
 //! ```text
 //!   a thread that runs, or waits with Python's lock ──► Py_AddPendingCall   the main thread does it at its next safe point
 //!   the main thread, blocked without the lock ────────► PyGILState_Ensure   it takes the lock and does it now
 //! ```
 
+mod functions;
+
+pub use functions::function;
+
 use crate::births::agent::AGENT;
+use crate::births::python::{census, counting, end};
 use crate::jobs;
 use crate::memory::direct::Direct;
-use crate::shared::{CONTROL_PAGE, SCRIPT};
+use crate::shared::{CONFIG, CONTROL_PAGE, SCRIPT};
 use crate::snapshot::{self, Heap};
 use core::sync::atomic::Ordering;
 use vm::Memory;
@@ -99,6 +104,30 @@ extern "C" fn pending(_: u64) -> i32 {
     python(false)
 }
 
+/// The main thread of a Python that lancet has started calls this before the script begins, with the lock held.
+pub fn at_script() {
+    python(true);
+}
+
+/// Does what is requested of the births of a Python. Its lock is held, at a safe point.
+fn count(request: u32) -> Reply {
+    if request == Request::Watch as u32 {
+        // SAFETY: `CONFIG` is written only while no thread runs here.
+        if unsafe { (*(&raw const CONFIG)).census_at_end } != 0 {
+            // SAFETY: the lock is held, at a safe point, as `register` requires; its blocks are made before any is counted.
+            unsafe { end::register() };
+        }
+        counting::watch()
+    } else if request == Request::Leave as u32 {
+        counting::leave()
+    } else if request == Request::Census as u32 && CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0
+    {
+        census::take(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+    } else {
+        Reply::Refused
+    }
+}
+
 /// Does what is requested of a Python, once for each request. Returns -1 if an exception was raised and is left for the program, which is
 /// the case unless `alone`.
 fn python(alone: bool) -> i32 {
@@ -116,7 +145,7 @@ fn python(alone: bool) -> i32 {
         return 0;
     }
     if request != Request::Evaluate as u32 {
-        jobs::end(asked, Reply::Refused);
+        jobs::end(asked, count(request));
         return 0;
     }
     // SAFETY: Python's lock is held, at a safe point; no other thread is at work, and the command has ended the text with a zero.
@@ -208,18 +237,5 @@ unsafe fn run() -> (Outcome, bool) {
         release(value);
         release(namespace);
         (outcome, at == 0)
-    }
-}
-
-/// Returns the function of Python at this place of the table, with its type.
-///
-/// # Safety
-/// `F` is its prototype.
-unsafe fn function<F: Copy>(place: usize) -> F {
-    const { assert!(size_of::<F>() == size_of::<u64>()) };
-    // SAFETY: the command has written the function's address there, and a function pointer is as large as an address.
-    unsafe {
-        let address = (&raw const SCRIPT.python[place]).read();
-        core::mem::transmute_copy::<u64, F>(&address)
     }
 }

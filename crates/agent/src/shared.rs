@@ -45,6 +45,7 @@ pub const EMPTY: Ledger = Ledger {
     garbage: 0,
     lost_memory: 0,
     unbooked: 0,
+    elsewhere: 0,
     unsized_objects: 0,
     empty_bytes: 0,
     mapped: 0,

@@ -37,6 +37,8 @@ mod seen;
 mod stream;
 mod walk;
 
+pub use python::reader as python_reader;
+
 use crate::births::agent::AGENT;
 use crate::memory::follow::ours;
 use crate::memory::sys;

@@ -19,8 +19,10 @@ pub enum Notice {
     Opened {
         /// Its process id, in the PID namespace of lancet.
         pid: i32,
-        /// The version of its Ruby.
-        ruby: String,
+        /// The name of its language, and the version of its VM.
+        language: &'static str,
+        /// See `language`.
+        version: String,
         /// Whether it was forked by an open process, whose agent it has.
         forked: bool,
         /// How long opening it took.
@@ -206,7 +208,8 @@ impl Attached {
         let _ = session.mark(&self.intervals);
         self.heard.notices.push(Notice::Opened {
             pid,
-            ruby: session.ruby().version().to_string(),
+            language: session.language(),
+            version: session.version(),
             forked: parent.is_some(),
             took: since.elapsed(),
             timing: session.timing(),
@@ -258,7 +261,7 @@ impl Attached {
             Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
                 return self.refused.forget(pid);
             }
-            // Children in other languages are skipped, because this command reads only Ruby.
+            // Children in other languages are skipped, because this command reads only Ruby and Python.
             Err(Error::NotARuby { .. }) => None,
             Err(error) => Some(error),
         };
@@ -355,7 +358,8 @@ impl Attached {
                         watch: number,
                         command: session.command(),
                         root: guest::working_directory(pid).unwrap_or_default(),
-                        ruby: &session.ruby().version().to_string(),
+                        language: session.language(),
+                        version: &session.version(),
                         seconds: since.elapsed().as_secs_f64(),
                         intervals: self.intervals.of_guest(since, now),
                     };
@@ -414,7 +418,8 @@ impl Attached {
         let Event::Final {
             pid,
             command,
-            ruby,
+            language,
+            version,
             tally,
             how,
         } = event
@@ -427,7 +432,8 @@ impl Attached {
             watch: number,
             command: &command,
             root: guest::working_directory(pid).unwrap_or_default(),
-            ruby: &ruby,
+            language,
+            version: &version,
             seconds: since.elapsed().as_secs_f64(),
             intervals: self.intervals.of_guest(since, now),
         };

@@ -19,8 +19,10 @@ pub struct Source<'a> {
     pub command: &'a str,
     /// The directory that it works in.
     pub root: String,
-    /// The version of its Ruby.
-    pub ruby: &'a str,
+    /// The name of its language.
+    pub language: &'static str,
+    /// The version of its VM.
+    pub version: &'a str,
     /// Seconds for which it has been watched.
     pub seconds: f64,
     /// Its intervals; empty if no verdict on leaks is wanted.
@@ -127,7 +129,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         watch: source.watch,
         command: source.command.to_owned(),
         root: source.root,
-        ruby: source.ruby.to_owned(),
+        language: source.language,
+        version: source.version.to_owned(),
         seconds: source.seconds,
         sites: sites.collect(),
         before: before.collect(),
@@ -174,6 +177,11 @@ pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
         "births during a count are not counted",
     );
     add(
+        Lost::Births,
+        tally.elsewhere,
+        "births are not counted: they were in other interpreters, which may have locks of their own, or on threads that Python does not know",
+    );
+    add(
         Lost::Rows,
         tally.cut,
         "rows are not told apart: there are more than lancet keeps of one process",
@@ -204,6 +212,7 @@ mod tests {
             unbooked: 2,
             cut: 3,
             unsized_objects: 4,
+            elsewhere: 5,
             unfinished: true,
             ..Tally::default()
         };
@@ -214,6 +223,7 @@ mod tests {
         let expected = [
             (Lost::Births, Some(1)),
             (Lost::BirthsInCount, Some(2)),
+            (Lost::Births, Some(5)),
             (Lost::Rows, Some(3)),
             (Lost::Sizes, Some(4)),
             (Lost::Heap, None),

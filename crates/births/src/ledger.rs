@@ -91,6 +91,8 @@ pub struct Tally {
     pub lost_memory: u64,
     /// Births during a census.
     pub unbooked: u64,
+    /// Births in interpreters of a Python that are not counted.
+    pub elsewhere: u64,
     /// Objects whose own size function raised.
     pub unsized_objects: u64,
     /// Bytes the agent has mapped.
@@ -295,6 +297,7 @@ impl Reader {
             walk: Duration::from_nanos(field(offset_of!(Ledger, walk_nanos))?),
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
+            elsewhere: field(offset_of!(Ledger, elsewhere))?,
             unsized_objects: field(offset_of!(Ledger, unsized_objects))?,
             mapped: field(offset_of!(Ledger, mapped))?,
             empty: field(offset_of!(Ledger, empty_bytes))?,

@@ -72,7 +72,7 @@ impl Tracked {
             ..Options::NONE
         };
         Ok(Tracked {
-            session: Session::open(pid, image, options)?,
+            session: Session::open_ruby(pid, image, options)?,
             epochs: Epochs {
                 blocks: last,
                 ..Epochs::default()

@@ -76,7 +76,8 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         watch: 0,
         command: "ruby app.rb".into(),
         root: String::new(),
-        ruby: "3.1.2".into(),
+        language: "Ruby",
+        version: "3.1.2".into(),
         seconds,
         sites,
         before: before
@@ -305,7 +306,8 @@ fn a_merge_names_its_guests() {
         watch: 0,
         command: "puma: worker".into(),
         root: String::new(),
-        ruby: "3.1.2".into(),
+        language: "Ruby",
+        version: "3.1.2".into(),
         seconds: 3.0,
         sites: Vec::new(),
         before: Vec::new(),
@@ -348,7 +350,7 @@ fn a_merge_names_its_guests() {
     let merged = merge(&[one, two]).unwrap();
     assert_eq!(merged.pid, births::analysis::MERGED_PID);
     assert_eq!(merged.command, "2 processes: puma: worker");
-    assert_eq!(merged.ruby, "3.1.2");
+    assert_eq!(merged.version, "3.1.2");
     assert_eq!(merged.seconds, 3.0);
     assert_eq!(merged.gc_pause, Some(Duration::from_millis(9)));
     assert_eq!(merged.walk_pause, Duration::from_millis(4));

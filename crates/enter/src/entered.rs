@@ -9,13 +9,14 @@
 mod copied;
 
 use crate::DESERTED_AFTER;
-use hooks::{Standstill, Threads, lift_left};
+use hooks::{ScriptStart, Standstill, Threads, lift_left};
 use inject::heartbeat::{Heartbeat, ticks, unique};
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use inject::residents::Residents;
+use inject::tracee::Tracee;
 use inject::{Image, Timing};
-use process::error::Result;
+use process::error::{Error, Result};
 use process::functions::Functions;
 use process::guest::{self, Status};
 use process::maps::Maps;
@@ -45,6 +46,8 @@ pub struct Entered {
     pub(crate) has_copy: Cell<bool>,
     /// See [`Entered::threads`].
     threads: Vec<u64>,
+    /// How its main thread is held between stops.
+    ties: Ties,
 }
 
 /// A process that was examined and not yet entered.
@@ -57,7 +60,75 @@ pub struct Reached {
     pub functions: Functions,
 }
 
+/// Delivers a signal that came for a traced thread; returns an error if the thread stands at an event that we must see first.
+pub(crate) fn poll(tracee: &mut Tracee) -> Result<()> {
+    match tracee.poll()? {
+        None => Ok(()),
+        Some(_) => Err(Error::AtEvent { tid: tracee.pid() }),
+    }
+}
+
 impl Reached {
+    /// Examines a program that we started and that waits for us where its script begins.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn at_script(pid: i32, start: &ScriptStart) -> Result<Self> {
+        let (status, memory, maps) = (Status::read(pid)?, start.memory().clone(), Maps::of(pid)?);
+        let functions = Functions::read(pid, &memory, &maps)?;
+        Ok(Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        })
+    }
+
+    /// Takes the agent over that has brought a program to its script, whose main thread stays traced. `take` is called when the agent is
+    /// claimed, before the program goes on.
+    ///
+    /// # Errors
+    /// Its threads could not be stopped, or its memory not be written.
+    pub(crate) fn take_over(
+        self,
+        start: ScriptStart,
+        wanted: Config,
+        mut take: impl FnMut(&GuestMemory, &Resident) -> Result<()>,
+    ) -> Result<Entered> {
+        let Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        } = self;
+        let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
+        let config = Config {
+            session: unique(),
+            heartbeat_ticks: ticks(DESERTED_AFTER),
+            ..wanted
+        };
+        let mut resident = Resident::nowhere();
+        start.hand_over(|found| {
+            resident = found;
+            found.claim(&memory, &config)?;
+            take(&memory, &found)
+        })?;
+        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
+        Ok(Entered {
+            status,
+            memory: memory.clone(),
+            functions,
+            resident,
+            gadgets,
+            _heartbeat: Heartbeat::start(memory, beat),
+            open: Cell::new(true),
+            timing: Cell::default(),
+            has_copy: Cell::new(false),
+            threads: Vec::new(),
+            ties: Ties::Kept,
+        })
+    }
+
     /// Reads what must be known of a process before the agent is put into it, without stopping it.
     ///
     /// # Errors
@@ -83,6 +154,15 @@ impl Reached {
     /// # Errors
     /// The process cannot be opened, or another user's agent is in it.
     pub fn enter(self, image: &Image) -> Result<Entered> {
+        self.enter_for(image, Config::NONE, false)
+    }
+
+    /// The same with what the agent is configured for, and with an agent that a killed command has left counting, if the caller can
+    /// `unhook` it.
+    ///
+    /// # Errors
+    /// As of [`enter`](Self::enter).
+    pub(crate) fn enter_for(self, image: &Image, wanted: Config, unhook: bool) -> Result<Entered> {
         let Reached {
             status,
             memory,
@@ -104,15 +184,16 @@ impl Reached {
             timing: Cell::default(),
             has_copy: Cell::new(false),
             threads: Vec::new(),
+            ties: Ties::None,
         };
         let config = Config {
             session: unique(),
             heartbeat_ticks: ticks(DESERTED_AFTER),
-            ..Config::default()
+            ..wanted
         };
         let claimed = Cell::new(None);
         let entering = entered.stopped(Threads::Main, |_, remote| {
-            let (resident, _) = residents.take(remote, &memory, image, false)?;
+            let (resident, _) = residents.take(remote, &memory, image, unhook)?;
             // In the same stop in which the agent was seen to be unclaimed, so that no other command can claim it in between.
             resident.claim(&memory, &config)?;
             claimed.set(Some(resident));
@@ -168,13 +249,18 @@ impl Entered {
             status: &self.status,
             memory: &self.memory,
             gadgets: self.gadgets,
-            ties: Ties::None,
+            ties: self.ties,
             threads,
         };
         let mut timing = self.timing.get();
         let done = standstill.run(&mut timing, work);
         self.timing.set(timing);
         done
+    }
+
+    /// Notes that the process can no longer be asked, so that it is not left when this value is dropped.
+    pub(crate) fn give_up(&self) {
+        self.open.set(false);
     }
 
     /// Makes the agent quiet: it also drops pending requests.

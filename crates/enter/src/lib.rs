@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
 //! | `ruby` | how a Ruby is entered: to evaluate, to be copied, to have its collections timed; its births are counted by crate `births` |
-//! | `python` | how a Python is entered, to evaluate or to be copied |
+//! | `python` | how a Python is entered, to evaluate, to be copied, or to have its births counted |
 //! | `copied` | what a process is asked for that makes a copy of itself, and whether there is room for one |
 //! | `copy` | such a copy from outside: found, its pipe read until a deadline, confined where it runs code of the process's, killed |
 //! | `interpreter`, `entries` | what evaluates texts, and which language's VM is asked to |
@@ -35,7 +35,7 @@ pub use entries::{evaluates, open};
 pub use inject::Timing;
 pub use interpreter::Interpreter;
 pub use literal::literal;
-pub use python::CopyablePython;
+pub use python::{CopyablePython, CountedPython};
 pub use ruby::{Books, Counting, Lines, Opening, Ruby, RubyGuest, Sites, because};
 
 use std::time::Duration;

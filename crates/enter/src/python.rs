@@ -1,4 +1,4 @@
-//! A Python that evaluates texts.
+//! A Python that is entered: to evaluate texts, to be copied (`snapshot`), to have its births counted (`counted`).
 //!
 //! ```text
 //!   us                                    its main thread
@@ -19,20 +19,25 @@
 //!
 //! The functions that are called at such a stop, and what must be proven before, are a list: [`vm::Door`]. The proofs are in `doors`.
 
+mod counted;
 mod doors;
 mod snapshot;
 
+pub use counted::CountedPython;
 pub use snapshot::CopyablePython;
 
-use crate::entered::{Entered, Reached};
+use crate::entered::{Entered, Reached, poll};
 use crate::interpreter::Interpreter;
 use crate::script;
 use hooks::Threads;
 use inject::Image;
 use inject::doors::Open;
 use inject::remote_call::Work;
+use inject::resident::Resident;
+use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::guest::Status;
+use process::memory::GuestMemory;
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::thread::sleep;
@@ -40,7 +45,7 @@ use std::time::{Duration, Instant};
 use vm::python::Facts;
 use vm::{Door, Language};
 use wire::script::python::NAMES;
-use wire::{Request, Script};
+use wire::{Config, Request, Script, Snapshot};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -62,6 +67,8 @@ pub struct Python {
     facts: Facts,
     /// Why it has not been entered, while a door is shut.
     shut: Cell<Option<Shut>>,
+    /// Its main thread, if we trace it between stops too.
+    tracee: Option<Tracee>,
 }
 
 /// Why a door is shut.
@@ -79,34 +86,22 @@ impl Python {
     /// # Errors
     /// It has no Python, or cannot be opened.
     pub fn open(pid: i32, image: &Image) -> Result<Self> {
+        Self::open_for(pid, image, Config::NONE, false)
+    }
+
+    /// The same with what the agent is configured for; `unhook` as for [`Reached::enter_for`].
+    fn open_for(pid: i32, image: &Image, wanted: Config, unhook: bool) -> Result<Self> {
         let reached = Reached::new(pid)?;
-        let functions = &reached.functions;
-        if functions
-            .symbol(Language::Python.description().mark)
-            .is_none()
-        {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "no Python is loaded in it, or one that is linked in without its symbols",
-            });
-        }
-        let mut api = [0; NAMES.len()];
-        for (place, name) in api.iter_mut().zip(NAMES) {
-            *place = functions.symbol(name).ok_or(Error::NotAGuest {
-                pid,
-                reason: "its Python shows too little of its C interface",
-            })?;
-        }
+        let api = api(pid, &reached)?;
         let facts = doors::facts(&reached)?;
-        let entered = reached.enter(image)?;
-        let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
-        let at = entered.resident.header.script + offset_of!(Script, python) as u64;
-        entered.memory.write(at, &table)?;
+        let entered = reached.enter_for(image, wanted, unhook)?;
+        hand_over_api(&entered.memory, &entered.resident, &api)?;
         let python = Python {
             entered,
             api,
             facts,
             shut: Cell::new(None),
+            tracee: None,
         };
         python.await_rest()?;
         Ok(python)
@@ -135,11 +130,11 @@ impl Python {
     }
 
     /// Makes the agent handle a request, with Python's lock.
-    fn ask(&mut self, request: Request) -> Result<()> {
+    fn ask(&mut self, request: Request, argument: u64) -> Result<()> {
         let Entered {
             resident, memory, ..
         } = &self.entered;
-        resident.request(memory, request, 0)?;
+        resident.request(memory, request, argument)?;
         let deadline = Instant::now() + PATIENCE;
         self.enter(deadline)?;
         self.await_answer(deadline)
@@ -152,6 +147,9 @@ impl Python {
         let mut again = Instant::now() + self.shut.get().map_or(pause, |_| shut);
         while !self.entered.resident.has_answered(&self.entered.memory)? {
             process::stop::poll_stragglers();
+            if let Some(tracee) = &mut self.tracee {
+                poll(tracee)?;
+            }
             if Instant::now() > deadline {
                 self.entered.go_quiet()?;
                 return Err(Error::NoAnswer {
@@ -194,6 +192,9 @@ impl Python {
     fn enter(&mut self, deadline: Instant) -> Result<()> {
         let entry = self.entered.resident.header.enter_python;
         self.shut.set(None);
+        if let Some(tracee) = &mut self.tracee {
+            poll(tracee)?;
+        }
         self.entered.stopped(Threads::Main, |stop, remote| {
             let now = Open::proven(Door::TakeLock, |_| self.may_take_lock(remote))?;
             if let Some(open) = now {
@@ -219,10 +220,49 @@ impl Python {
     }
 }
 
+/// Addresses of the functions of [`NAMES`] in a process.
+fn api(pid: i32, reached: &Reached) -> Result<[u64; NAMES.len()]> {
+    let functions = &reached.functions;
+    let mark = Language::Python.description().mark;
+    if functions.symbol(mark).is_none() {
+        return Err(Error::NotAGuest {
+            pid,
+            reason: "no Python is loaded in it, or one that is linked in without its symbols",
+        });
+    }
+    let mut api = [0; NAMES.len()];
+    for (place, name) in api.iter_mut().zip(NAMES) {
+        *place = functions.symbol(name).ok_or(Error::NotAGuest {
+            pid,
+            reason: "its Python shows too little of its C interface",
+        })?;
+    }
+    Ok(api)
+}
+
+/// Gives the agent these addresses.
+fn hand_over_api(
+    memory: &GuestMemory,
+    resident: &Resident,
+    api: &[u64; NAMES.len()],
+) -> Result<()> {
+    let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
+    let at = resident.header.script + offset_of!(Script, python) as u64;
+    memory.write(at, &table)
+}
+
+/// Gives the agent what its reader needs.
+fn hand_over_facts(memory: &GuestMemory, resident: &Resident, facts: Facts) -> Result<()> {
+    let words = facts.to_words();
+    let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let at = resident.header.snapshot + offset_of!(Snapshot, facts) as u64;
+    memory.write(at, &words)
+}
+
 impl Interpreter for Python {
     fn evaluate(&mut self, text: &str) -> Result<String> {
         script::write(&self.entered.memory, &self.entered.resident, text)?;
-        self.ask(Request::Evaluate)?;
+        self.ask(Request::Evaluate, 0)?;
         script::answer(&self.entered.memory, &self.entered.resident)
     }
 

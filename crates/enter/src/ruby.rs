@@ -455,5 +455,8 @@ pub fn because(why: Farewell) -> &'static str {
             "the program makes a Ractor, beside which births cannot be watched (docs/versions.md says why)"
         }
         Farewell::Broken => "it found a fault of its own",
+        Farewell::Replaced => {
+            "another tool has set the table of the VM's allocators anew (tracemalloc that was stopped?), so that births were no longer seen"
+        }
     }
 }

@@ -48,17 +48,18 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct ScriptStart {
     tracing: Tracing,
-    function: &'static str,
-    hooked: bool,
+    functions: &'static [&'static str],
+    /// That of them which is hooked.
+    hooked: Option<&'static str>,
 }
 
 impl ScriptStart {
-    /// Opens a program that stands at its exec and leaves it there; [`go_on`](Self::go_on) sets it going. `function` is
-    /// what its `main` calls to run the script. `None`: it has no loader, and the function is not in it.
+    /// Opens a program that stands at its exec and leaves it there; [`go_on`](Self::go_on) sets it going. The `functions` are
+    /// what `main` calls to run the script, in the order in which they are looked for. `None`: it has no loader, and none of them is in it.
     pub fn at_exec(
         tracee: &mut Tracee,
         image: &Image,
-        function: &'static str,
+        functions: &'static [&'static str],
     ) -> Result<Option<Self>> {
         let options = Options {
             ring_size: 0,
@@ -73,8 +74,8 @@ impl ScriptStart {
         };
         let mut start = ScriptStart {
             tracing: Tracing::at_exec(tracee, image, options)?,
-            function,
-            hooked: false,
+            functions,
+            hooked: None,
         };
         let alone = start.tracing.functions().modules().len() == 1;
         if start.tracing.arrives == Arrives::AtThread && alone && start.find().is_none() {
@@ -129,15 +130,16 @@ impl ScriptStart {
         tracing.arrives = Arrives::Now;
         let at = offset_of!(ControlPage, loads);
         let loads = tracing.target.control_page_u32(at)?;
-        if !self.hooked {
+        if self.hooked.is_none() {
             let pid = tracing.pid();
             let maps = Maps::of(pid)?;
             let target = &mut tracing.target;
             target.functions.refresh(pid, &target.memory, &maps)?;
-            let Some(function) = self.find() else {
+            let Some((name, function)) = self.find() else {
                 return Ok(Progress::NoScript);
             };
             self.hook(function)?;
+            self.hooked = Some(name);
         }
         let at = offset_of!(ControlPage, loads_seen);
         self.tracing.target.set_on_control_page(at, loads)?;
@@ -157,7 +159,6 @@ impl ScriptStart {
                 reason: refused.reason.to_string(),
             });
         }
-        self.hooked = true;
         // Libraries that come from now on do not matter, so their loading need not wait.
         let Tracing {
             target, patcher, ..
@@ -165,18 +166,28 @@ impl ScriptStart {
         target.forced(|memory| patcher.table.unwant(memory, want::LOADER))
     }
 
+    /// The function that runs the script.
+    pub fn function(&self) -> Option<&'static str> {
+        self.hooked
+    }
+
     /// Finds the function that runs the script, in the program itself or in one of its libraries.
-    fn find(&self) -> Option<Function> {
+    fn find(&self) -> Option<(&'static str, Function)> {
+        let mut names = self.functions.iter();
+        names.find_map(|name| Some((*name, self.find_one(name)?)))
+    }
+
+    fn find_one(&self, name: &'static str) -> Option<Function> {
         let mut places = self.tracing.functions().modules().iter();
         places.find_map(|place| {
             let symbol = if place.module.main {
-                place.symbols.symbol(self.function)
+                place.symbols.symbol(name)
             } else {
-                place.symbols.exported(self.function)
+                place.symbols.exported(name)
             };
             let symbol = symbol.filter(|symbol| symbol.kind != Kind::Indirect)?;
             Some(Function {
-                name: self.function.into(),
+                name: name.into(),
                 module: place.name.clone(),
                 address: symbol.address,
                 size: symbol.size,

@@ -131,6 +131,8 @@ pub enum Farewell {
     Ractor = 2,
     /// A hook of the agent panicked.
     Broken = 3,
+    /// The allocator functions of the VM were set by somebody else while ours were set, and ours are not called any more.
+    Replaced = 4,
 }
 
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
@@ -270,6 +272,8 @@ pub struct Config {
     pub purpose: u64,
     /// Address of the VM's `rb_vm_t`.
     pub vm: u64,
+    /// 1 = the program that lancet has started runs a Python, and no Ruby.
+    pub python: u64,
     /// 1 = the program's library gives a module for the methods by which threads begin, read and end their accounts ([`crate::accounts`]).
     pub door: u64,
 }
@@ -289,6 +293,7 @@ impl Config {
         waker: 0,
         purpose: Purpose::Births as u64,
         vm: 0,
+        python: 0,
         door: 0,
     };
 }

@@ -42,7 +42,7 @@ impl Script {
 }
 
 /// Functions of Python's C API that the agent calls, by their place in [`Script::python`]. Prototypes: `Include/pystate.h`,
-/// `ceval.h`, `pythonrun.h`, `dictobject.h`, `unicodeobject.h`, `object.h`, `pyerrors.h`, alike in CPython 3.9 to 3.15.
+/// `ceval.h`, `pythonrun.h`, `dictobject.h`, `unicodeobject.h`, `object.h`, `pyerrors.h`, `cpython/pymem.h`, `objimpl.h`, `import.h`, `methodobject.h`, `abstract.h`, alike in CPython 3.9 to 3.15.
 #[allow(
     missing_docs,
     reason = "each is the place of the function of that name"
@@ -59,9 +59,17 @@ pub mod python {
     pub const ERR_CLEAR: usize = 8;
     pub const ERR_FETCH: usize = 9;
     pub const ERR_RESTORE: usize = 10;
+    pub const GET_ALLOCATOR: usize = 11;
+    pub const SET_ALLOCATOR: usize = 12;
+    pub const COLLECT: usize = 13;
+    pub const IMPORT: usize = 14;
+    pub const GET_ATTRIBUTE: usize = 15;
+    pub const NEW_FUNCTION: usize = 16;
+    pub const CALL: usize = 17;
+    pub const INC_REF: usize = 18;
 
     /// Names of the functions as symbols; the index of each is its constant above.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 19] = [
         "PyGILState_Check",
         "PyGILState_Ensure",
         "PyGILState_Release",
@@ -73,5 +81,13 @@ pub mod python {
         "PyErr_Clear",
         "PyErr_Fetch",
         "PyErr_Restore",
+        "PyMem_GetAllocator",
+        "PyMem_SetAllocator",
+        "PyGC_Collect",
+        "PyImport_ImportModule",
+        "PyObject_GetAttrString",
+        "PyCFunction_NewEx",
+        "PyObject_CallFunctionObjArgs",
+        "Py_IncRef",
     ];
 }

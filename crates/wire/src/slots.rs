@@ -76,8 +76,8 @@ pub struct SlotPath {
 const ROOT_SHIFT: u32 = 30;
 /// Number of roots that cover all addresses a process can map.
 pub const ROOTS: u32 = 1 << (47 - ROOT_SHIFT);
-/// Every slot size is a multiple of this.
-const GRAIN: u32 = 40;
+/// Every slot size of a Ruby heap is a multiple of this.
+pub const GRAIN: u32 = 40;
 
 impl SlotPath {
     /// Returns the path of `address` on a heap with pages of 2 to the power of `page_shift` bytes.
@@ -85,20 +85,32 @@ impl SlotPath {
     /// This runs at each birth, so both sizes that there are (up to Ruby 3.1, and since 3.2) are compiled as constants.
     #[inline]
     pub const fn of(address: u64, page_shift: u32) -> Self {
+        Self::by_grain::<GRAIN>(address, page_shift)
+    }
+
+    /// The same in a table that has a number for every `G` bytes.
+    #[inline]
+    pub const fn by_grain<const G: u32>(address: u64, page_shift: u32) -> Self {
         match page_shift {
-            14 => Self::by(address, 14),
-            16 => Self::by(address, 16),
-            _ => Self::by(address, page_shift),
+            14 => Self::by::<G>(address, 14),
+            16 => Self::by::<G>(address, 16),
+            _ => Self::by::<G>(address, page_shift),
         }
     }
 
     #[inline(always)]
-    const fn by(address: u64, page_shift: u32) -> Self {
+    const fn by<const G: u32>(address: u64, page_shift: u32) -> Self {
         SlotPath {
             root: (address >> ROOT_SHIFT) as u32,
             page: (address >> page_shift) as u32 & (pages_per_root(page_shift) - 1),
-            grain: (address as u32 & ((1 << page_shift) - 1)) / GRAIN,
+            grain: (address as u32 & ((1 << page_shift) - 1)) / G,
         }
+    }
+
+    /// Returns the address at which the path's page begins.
+    #[inline]
+    pub const fn start(self, page_shift: u32) -> u64 {
+        (self.root as u64) << ROOT_SHIFT | (self.page as u64) << page_shift
     }
 }
 
@@ -160,7 +172,12 @@ impl Table {
 
     /// Returns how many numbers a table of this step has.
     pub const fn numbers(step: u32, page_shift: u32) -> u32 {
-        ((((1u32 << page_shift) - 1) / GRAIN) >> step) + 1
+        Self::numbers_by(GRAIN, step, page_shift)
+    }
+
+    /// Returns how many numbers a table of this step has that has one for every `grain` bytes.
+    pub const fn numbers_by(grain: u32, step: u32, page_shift: u32) -> u32 {
+        ((((1u32 << page_shift) - 1) / grain) >> step) + 1
     }
 }
 

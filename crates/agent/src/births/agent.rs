@@ -3,15 +3,13 @@
 
 use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
+use super::heartbeat::Presence;
 use super::names::{Names, Type, class_key, internal_module_key};
 use super::slots::Slots;
 use super::summary::Summary;
 use super::vmcalls::{Hook, Vm};
 use wire::slots::with_site;
 use wire::{Config, Farewell, Ledger};
-
-/// Births between two checks of the command's heartbeat.
-pub const LOOK_EVERY: u32 = 1024;
 
 /// The least number of births for which the hook stays set after the last account has ended.
 pub const LEAST_PATIENCE: u32 = 32;
@@ -40,13 +38,8 @@ pub struct Agent {
     pub newborns: [Newborn; NEWBORNS],
     /// Index of the oldest of them, used modulo [`NEWBORNS`].
     pub oldest: usize,
-    /// Births until the command's heartbeat is checked again.
-    pub until_look: u32,
-    /// The last heartbeat that was seen, and the time-stamp counter then; 0 = none was.
-    pub heartbeat: u64,
-    pub heartbeat_seen: u64,
-    /// Whether the heartbeat has been found late once since it last changed.
-    pub doubted: bool,
+    /// Whether the command is there.
+    pub presence: Presence,
     /// The account that the last birth was looked up for.
     pub own: Own,
     /// Births until the hook is taken out after the last account has ended.
@@ -77,10 +70,7 @@ impl Agent {
             farewell: None,
             newborns: [NOBODY; NEWBORNS],
             oldest: 0,
-            until_look: LOOK_EVERY,
-            heartbeat: 0,
-            heartbeat_seen: 0,
-            doubted: false,
+            presence: Presence::new(),
             own: Own::NONE,
             patience: LEAST_PATIENCE,
             resting_since: 0,

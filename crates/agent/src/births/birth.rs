@@ -177,7 +177,7 @@ impl Agent {
             self.farewell = Some(Farewell::Broken);
         }
         if self.farewell.is_some() {
-            self.until_look = 1;
+            self.presence.until_look = 1;
         }
         booked
     }

@@ -8,43 +8,27 @@ use super::agent::{AGENT, Agent, NEWBORNS};
 use super::books::site_at;
 use super::large;
 use super::names::Type;
+use super::tally::{Tally, add_living, row};
 use crate::guard;
 use crate::memory::follow::{kept, ours};
-use crate::memory::store::List;
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
 use wire::ledger::{LARGE_BYTES, Large};
 use wire::slots::{epoch_of, site_of, with_site};
-use wire::{Counts, Ledger, Reply, State};
+use wire::{Ledger, Reply, State};
 
 /// [`wire::ControlPage::argument`] bit: collect first.
 const COLLECT: u64 = 1;
 
-/// Counts by site and by kind; kept after the census for the command to read.
-struct Tally {
-    sites: List<Counts>,
-    kinds: List<Counts>,
-    /// The last class and its kind, because neighbours in the heap are often of the same class.
-    last: (u64, u32),
-}
-
-static mut TALLY: Tally = Tally {
-    sites: List::new(),
-    kinds: List::new(),
-    last: (0, 0),
-};
+static mut TALLY: Tally = Tally::new();
 
 /// Unmaps the counts.
 pub fn free(ledger: &mut Ledger) {
     // SAFETY: callers hold the VM's lock, under which alone `TALLY` is used, and keep no reference to
     // it.
     let tally = unsafe { &mut *(&raw mut TALLY) };
-    tally.sites.free();
-    tally.kinds.free();
-    tally.last = (0, 0);
-    (ledger.site_counts, ledger.site_count) = (0, 0);
-    (ledger.kind_counts, ledger.kind_count) = (0, 0);
+    tally.free(ledger);
 }
 
 /// Counts the living objects. The VM's lock is held, at a safe point.
@@ -99,10 +83,7 @@ pub fn take(argument: u64) -> Reply {
     ledger.garbage = u64::from(!collected);
     ledger.collector_off = u64::from(off);
     ledger.walk_nanos = sys::now() - started;
-    ledger.mapped = agent.books.mapped(ledger)
-        + agent.slots.mapped()
-        + tally.sites.mapped()
-        + tally.kinds.mapped();
+    ledger.mapped = agent.books.mapped(ledger) + agent.slots.mapped() + tally.mapped();
     Reply::Done
 }
 
@@ -116,34 +97,7 @@ extern "C" fn add_births(_: u64) -> u64 {
             &mut *(&raw mut TALLY),
         )
     };
-    let mut short = 0;
-    for number in 1..ledger.sites.length as u32 {
-        let born = site_at(&ledger.sites, number).born;
-        match row(&mut tally.sites, number) {
-            Some(counts) => counts.born = counts.born.wrapping_add(born),
-            None => short = 1,
-        }
-    }
-    agent
-        .books
-        .each_entry(|site, born| match row(&mut tally.sites, site) {
-            Some(counts) => counts.born = counts.born.wrapping_add(born),
-            None => short = 1,
-        });
-    (ledger.site_counts, ledger.site_count) = (tally.sites.address(), u64::from(tally.sites.len()));
-    (ledger.kind_counts, ledger.kind_count) = (tally.kinds.address(), u64::from(tally.kinds.len()));
-    short
-}
-
-/// Returns the counts of row `number`, which is added if needed.
-fn row(list: &mut List<Counts>, number: u32) -> Option<&mut Counts> {
-    if number >= list.len() {
-        // Fresh memory is zero, and a list that was freed begins anew.
-        list.resize((number + 1).next_multiple_of(1024))?;
-    }
-    // SAFETY: the list was resized to more than `number` elements, and the result borrows the list
-    // mutably.
-    Some(unsafe { &mut *list.get(number) })
+    u64::from(tally.add_births(&agent.books, ledger).is_none())
 }
 
 /// Called by the VM for each page.
@@ -257,12 +211,7 @@ fn visit(
     } else {
         row(&mut tally.sites, site)?
     };
-    let interval = ledger.intervals.get(epoch_of(number) as usize);
-    if let Some(alive) = interval.and_then(|at| counts.alive.get_mut(usize::from(*at))) {
-        *alive = alive.saturating_add(1);
-    }
-    counts.live += 1;
-    counts.bytes += bytes;
+    add_living(counts, ledger, epoch_of(number), bytes);
     Some(())
 }
 

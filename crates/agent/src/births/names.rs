@@ -52,6 +52,10 @@ pub trait Texts {
     fn method(&mut self, code: u64) -> &[u8];
     /// Returns the name of the class, or the text for the number of a type without class.
     fn class(&mut self, class: u64) -> Class<'_>;
+    /// Whether code is the VM's own, written in its language: what is born there is booked at the line that called it.
+    fn is_own(&mut self, code: u64) -> bool {
+        self.path(code).starts_with(b"<internal:")
+    }
 }
 
 /// The reader of this process's Ruby, with the one buffer that every text is read into.
@@ -60,9 +64,10 @@ pub struct Names {
     buffer: Buffer,
 }
 
-struct Buffer {
-    bytes: [u8; LONGEST],
-    length: usize,
+/// Room for a text, and how many bytes of it are in use.
+pub struct Buffer {
+    pub bytes: [u8; LONGEST],
+    pub length: usize,
 }
 
 impl fmt::Write for Buffer {
@@ -78,7 +83,15 @@ impl fmt::Write for Buffer {
 }
 
 impl Buffer {
-    fn text(&self) -> &[u8] {
+    pub const fn new() -> Self {
+        Buffer {
+            bytes: [0; LONGEST],
+            length: 0,
+        }
+    }
+
+    /// The bytes in use.
+    pub fn text(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or(b"")
     }
 }
@@ -88,10 +101,7 @@ impl Names {
     pub const fn new() -> Self {
         Names {
             ruby: None,
-            buffer: Buffer {
-                bytes: [0; LONGEST],
-                length: 0,
-            },
+            buffer: Buffer::new(),
         }
     }
 

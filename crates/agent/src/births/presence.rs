@@ -2,7 +2,7 @@
 //! child of a fork, before a Ractor, after a panic of its own.
 
 use super::accounts::{self, Own};
-use super::agent::{AGENT, Agent, LOOK_EVERY, NEWBORNS};
+use super::agent::{AGENT, Agent, NEWBORNS};
 use super::census;
 use crate::memory::sys;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
@@ -48,7 +48,7 @@ impl Agent {
     #[inline(never)]
     pub fn look_round(&mut self, control_page: &ControlPage, ledger: &mut Ledger) {
         if self.held {
-            self.until_look = 1;
+            self.presence.until_look = 1;
             return;
         }
         if self.farewell.is_none() && self.look(control_page) {
@@ -79,23 +79,10 @@ impl Agent {
         self.forget(ledger);
     }
 
-    /// Notes the command's heartbeat, and returns whether it has been still for too long. After a suspend of the machine
-    /// it looks still at first, so the command gets a quarter of the time more after that.
+    /// See [`Presence::look`].
     pub fn look(&mut self, control_page: &ControlPage) -> bool {
-        self.until_look = LOOK_EVERY;
-        let beat = control_page.heartbeat.load(Ordering::Relaxed);
-        let now = sys::ticks();
-        if beat != self.heartbeat || self.heartbeat_seen == 0 {
-            (self.heartbeat, self.heartbeat_seen) = (beat, now);
-            self.doubted = false;
-        }
-        let late = now.wrapping_sub(self.heartbeat_seen) > self.config.heartbeat_ticks;
-        if late && !self.doubted {
-            self.doubted = true;
-            self.heartbeat_seen = now.wrapping_sub(self.config.heartbeat_ticks / 4 * 3);
-            return false;
-        }
-        late
+        let ticks = self.config.heartbeat_ticks;
+        self.presence.look(control_page, ticks)
     }
 }
 
@@ -139,8 +126,7 @@ pub fn stranger() {
     // The word is read anew: a command that cannot reach the VM's lock clears it before it clears the state.
     // SAFETY: `CONFIG` is a static of ours; the command writes the word as one aligned word, hence the volatile read.
     if unsafe { (&raw const CONFIG.follow).read_volatile() } != 0 {
-        agent.heartbeat_seen = 0;
-        agent.look(control_page);
+        agent.presence.begin(control_page);
         control_page.forked.store(1, Ordering::Relaxed);
         control_page.hooked.store(1, Ordering::Relaxed);
         control_page

@@ -23,7 +23,7 @@ impl Agent {
     /// Notes that an account has ended. The hook is removed some births later.
     pub fn is_unwanted(&mut self, ledger: &Ledger) {
         if may_rest(ledger) {
-            self.until_look = self.until_look.min(self.patience);
+            self.presence.until_look = self.presence.until_look.min(self.patience);
         }
     }
 

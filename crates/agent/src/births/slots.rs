@@ -2,22 +2,39 @@
 //!
 //! `wire::slots` describes how an object's address leads to its number, and what a table's step is.
 //!
-//! A birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the number means nothing, and
-//! only living objects are looked up.
+//! In the tables of a Ruby a birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the
+//! number means nothing, and only living objects are looked up. In those of a Python, whose allocator tells of each death, the number
+//! of a block is cleared when the block is freed, so that the tables hold the living ([`super::python::blocks`]).
 
 use crate::memory::follow::ours;
 use crate::memory::store::List;
 use crate::memory::sys;
+use core::marker::PhantomData;
 use wire::SlotPath;
 use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
 
 /// Bytes of the mappings that tables are cut from; a table of the largest page fits into one.
 const CHUNK: u64 = 1 << 20;
 const LARGEST_PAGE_SHIFT: u32 = 20;
+/// [`Number::GRAIN`] of the blocks of an allocator: what `malloc` and Python's own allocator align them to.
+pub const BLOCK_GRAIN: u32 = 16;
+
+/// What is noted of an object or a block.
+pub trait Number: Copy {
+    /// Bytes after which the next number may follow.
+    const GRAIN: u32;
+    /// Nothing is noted: all bytes are zero.
+    const NONE: Self;
+}
+
+impl Number for u32 {
+    const GRAIN: u32 = wire::slots::GRAIN;
+    const NONE: Self = 0;
+}
 
 /// The tables of numbers for all heap pages in which objects were born since the agent began to watch; [`Slots::free`] unmaps them. A slot
 /// whose object has died keeps its number, so callers must know that the object lives.
-pub struct Slots {
+pub struct Slots<N = u32> {
     /// Tables of the pages' tables, one for each GiB of addresses.
     roots: List<u64>,
     page_shift: u32,
@@ -28,9 +45,10 @@ pub struct Slots {
     chunks: List<u64>,
     /// Tables that are free again, by step. The first word of each is the address of the next one.
     unused: [u64; GREATEST_STEP as usize + 1],
+    number: PhantomData<N>,
 }
 
-impl Slots {
+impl<N: Number> Slots<N> {
     /// Returns an empty set of tables; `open` must be called before a number is set.
     pub const fn new() -> Self {
         Slots {
@@ -41,6 +59,16 @@ impl Slots {
             chunk_left: 0,
             chunks: List::new(),
             unused: [0; GREATEST_STEP as usize + 1],
+            number: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn path(&self, address: u64) -> SlotPath {
+        if N::GRAIN == BLOCK_GRAIN {
+            SlotPath::by_grain::<BLOCK_GRAIN>(address, self.page_shift)
+        } else {
+            SlotPath::of(address, self.page_shift)
         }
     }
 
@@ -76,30 +104,30 @@ impl Slots {
         Table::from_word(unsafe { *tables.add(path.page as usize) })
     }
 
-    /// The number at the slot of the object at `address`; 0 if there is none.
+    /// The number at the slot of the object at `address`; [`Number::NONE`] if there is none.
     #[inline]
-    pub fn get(&self, address: u64) -> u32 {
-        let path = SlotPath::of(address, self.page_shift);
+    pub fn get(&self, address: u64) -> N {
+        let path = self.path(address);
         let table = self.table(path);
         match table.index(path.grain) {
             // SAFETY: `index` is computed from a grain of the page and the table's step, so it is less than `Table::numbers`, the numbers
             // that `take` has mapped.
             Some(index) if table != Table::NONE => unsafe {
-                *ours::<u32>(table.address()).add(index as usize)
+                *ours::<N>(table.address()).add(index as usize)
             },
-            _ => 0,
+            _ => N::NONE,
         }
     }
 
     /// Sets the number at the slot of the object at `address`. `None` if there is no memory for the page's table.
     #[inline(always)]
-    pub fn set(&mut self, address: u64, id: u32) -> Option<()> {
-        let path = SlotPath::of(address, self.page_shift);
+    pub fn set(&mut self, address: u64, id: N) -> Option<()> {
+        let path = self.path(address);
         let table = self.table(path);
         match table.index(path.grain) {
             Some(index) if table != Table::NONE => {
                 // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
-                unsafe { *ours::<u32>(table.address()).add(index as usize) = id };
+                unsafe { *ours::<N>(table.address()).add(index as usize) = id };
                 Some(())
             }
             _ => self.set_in_new_table(path, id),
@@ -109,7 +137,7 @@ impl Slots {
     /// Sets a number where the page has no table, or one whose step is too large for this grain: makes a new table and copies the old one.
     #[cold]
     #[inline(never)]
-    fn set_in_new_table(&mut self, path: SlotPath, id: u32) -> Option<()> {
+    fn set_in_new_table(&mut self, path: SlotPath, id: N) -> Option<()> {
         let old = self.table(path);
         let most = match old {
             Table::NONE => self.greatest_step,
@@ -119,13 +147,13 @@ impl Slots {
         let step = path.grain.trailing_zeros().min(most);
         let place = self.place(path)?;
         let new = Table::new(self.take(step)?, step);
-        let numbers = ours::<u32>(new.address());
+        let numbers = ours::<N>(new.address());
         if old != Table::NONE {
-            for index in 0..Table::numbers(old.step(), self.page_shift) {
+            for index in 0..self.numbers(old) {
                 // SAFETY: `index` is less than the old table's numbers; the new table has a place for each grain of the old one, because
                 // its step is smaller.
                 unsafe {
-                    let number = *ours::<u32>(old.address()).add(index as usize);
+                    let number = *ours::<N>(old.address()).add(index as usize);
                     *numbers.add((index << (old.step() - step)) as usize) = number;
                 }
             }
@@ -193,8 +221,75 @@ impl Slots {
         }
     }
 
+    /// Sets the number at the slot of the object at `address`, and returns what it was. `None` as of [`set`](Self::set).
+    #[inline(always)]
+    pub fn replace(&mut self, address: u64, id: N) -> Option<N> {
+        let path = self.path(address);
+        let table = self.table(path);
+        match table.index(path.grain) {
+            Some(index) if table != Table::NONE => {
+                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
+                Some(unsafe { ours::<N>(table.address()).add(index as usize).replace(id) })
+            }
+            _ => {
+                self.set_in_new_table(path, id)?;
+                Some(N::NONE)
+            }
+        }
+    }
+
+    /// Takes the number at the slot of the object at `address` away, and returns what it was.
+    #[inline(always)]
+    pub fn clear(&mut self, address: u64) -> N {
+        let path = self.path(address);
+        let table = self.table(path);
+        match table.index(path.grain) {
+            Some(index) if table != Table::NONE => {
+                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
+                unsafe {
+                    ours::<N>(table.address())
+                        .add(index as usize)
+                        .replace(N::NONE)
+                }
+            }
+            _ => N::NONE,
+        }
+    }
+
+    /// Calls `each` with every number that there is room for, [`Number::NONE`] included, and with the address that it is of.
+    pub fn each(&self, mut each: impl FnMut(u64, N)) {
+        for root in 0..self.roots.len() {
+            // SAFETY: `root` is less than the length; the word is copied.
+            let tables = unsafe { *self.roots.get(root) };
+            if tables == 0 {
+                continue;
+            }
+            for page in 0..pages_per_root(self.page_shift) {
+                // SAFETY: `tables` was mapped by `place` with a word for each page of a root, and `page` is less than their number.
+                let table = Table::from_word(unsafe { *ours::<u64>(tables).add(page as usize) });
+                if table == Table::NONE {
+                    continue;
+                }
+                for index in 0..self.numbers(table) {
+                    let grain = index << table.step();
+                    let path = SlotPath { root, page, grain };
+                    let address = path.start(self.page_shift) + u64::from(grain * N::GRAIN);
+                    // SAFETY: `index` is less than the table's numbers, which `take` has mapped.
+                    each(address, unsafe {
+                        *ours::<N>(table.address()).add(index as usize)
+                    });
+                }
+            }
+        }
+    }
+
+    fn numbers(&self, table: Table) -> u32 {
+        Table::numbers_by(N::GRAIN, table.step(), self.page_shift)
+    }
+
     fn table_bytes(&self, step: u32) -> u64 {
-        (u64::from(Table::numbers(step, self.page_shift)) * 4).next_multiple_of(8)
+        let numbers = Table::numbers_by(N::GRAIN, step, self.page_shift);
+        (u64::from(numbers) * size_of::<N>() as u64).next_multiple_of(8)
     }
 
     fn root_bytes(&self) -> u64 {

@@ -29,8 +29,7 @@ impl Agent {
         (ledger.may_rest, ledger.rests) = (0, 0);
         self.farewell = None;
         self.newborns = [NOBODY; NEWBORNS];
-        self.heartbeat_seen = 0;
-        self.look(control_page);
+        self.presence.begin(control_page);
         if self.config.door != 0 {
             // SAFETY: the VM's lock is held, as `define` requires.
             unsafe { door::define(&self.vm) };
@@ -72,8 +71,8 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
         if agent.birth(ledger, arg).is_none() {
             ledger.lost_memory += 1;
         }
-        agent.until_look -= 1;
-        if agent.until_look == 0 {
+        agent.presence.until_look -= 1;
+        if agent.presence.until_look == 0 {
             agent.look_round(control_page, ledger);
         }
     }

@@ -55,7 +55,7 @@ pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
         // waits above, and only of a Ruby (`lancet mem`); without a request nothing is done.
         // SAFETY: `ruby_run_node` is called by the program's `main` when the VM is made, on its main thread, which holds
         // the VM's lock. It is not called from within the VM, so the place is as good as the safe point of a job.
-        unsafe { crate::job(0) };
+        unsafe { crate::jobs::at_script() };
     }
     if wanted & want::EXECS != 0 && (ours || calls().follow != 0) {
         post((notice::EXEC, 0, 0), pid, true);

@@ -101,8 +101,10 @@ pub struct Census {
     /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
     /// several guests that were merged work in several.
     pub root: String,
-    /// The version of the guest's Ruby; when several were merged, all their different ones.
-    pub ruby: String,
+    /// The name of the guest's language; empty when guests of several languages were merged.
+    pub language: &'static str,
+    /// The version of the guest's VM; when several were merged, all their different ones, each behind its language if these differ.
+    pub version: String,
     /// Seconds for which births had been counted.
     pub seconds: f64,
     /// Objects born while we watched, by place and type.

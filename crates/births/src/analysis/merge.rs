@@ -17,6 +17,7 @@ pub const MERGED_PID: i32 = 0;
 pub fn merge(censuses: &[Census]) -> Option<Census> {
     let first = censuses.first()?;
     let longest = |pause: fn(&Census) -> Option<Duration>| censuses.iter().filter_map(pause).max();
+    let is_one = censuses.iter().all(|c| c.language == first.language);
     Some(Census {
         pid: MERGED_PID,
         watch: 0,
@@ -28,14 +29,18 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             } else {
                 "processes"
             },
-            joined(censuses, |c| &c.command)
+            joined(censuses, |c| c.command.clone())
         ),
         root: if censuses.iter().all(|c| c.root == first.root) {
             first.root.clone()
         } else {
             String::new()
         },
-        ruby: joined(censuses, |c| &c.ruby),
+        language: if is_one { first.language } else { "" },
+        version: joined(censuses, |c| match is_one {
+            true => c.version.clone(),
+            false => format!("{} {}", c.language, c.version),
+        }),
         seconds: censuses
             .iter()
             .map(|c| c.seconds)
@@ -79,10 +84,10 @@ fn merged_resident(censuses: &[Census]) -> Option<Resident> {
 }
 
 /// Returns the different values of a field, in the order in which they first appear, joined by commas.
-fn joined(censuses: &[Census], field: fn(&Census) -> &String) -> String {
-    let mut seen: Vec<&str> = Vec::new();
+fn joined(censuses: &[Census], field: impl Fn(&Census) -> String) -> String {
+    let mut seen: Vec<String> = Vec::new();
     for value in censuses.iter().map(field) {
-        if !seen.contains(&value.as_str()) {
+        if !seen.contains(&value) {
             seen.push(value);
         }
     }

@@ -4,13 +4,14 @@
 //! The path is all there is to go by; the guest is not asked. The layouts are those of RubyGems
 //! (`GEM_HOME/gems/NAME-VERSION/`, compiled parts under `extensions/PLATFORM/ABI/`), Bundler
 //! (`bundler/gems/NAME-REVISION/`), Debian (`vendor_ruby/`) and Ruby's own install
-//! (`lib/ruby/ABI/`).
+//! (`lib/ruby/ABI/`); of Python pip's `site-packages/`, Debian's `dist-packages/` and Python's own library
+//! (`lib/pythonVERSION/`).
 
 /// The owner of a file that belongs to no library.
 pub(crate) const APP: &str = "app";
 
-/// Returns the gem a file belongs to as `NAME-VERSION` (only the name for Debian's `vendor_ruby`), or
-/// `ruby stdlib`, `ruby core`, `app`.
+/// Returns the gem a file belongs to as `NAME-VERSION` (only the name for Debian's `vendor_ruby` and for packages of Python), or
+/// `ruby stdlib`, `ruby core`, `python stdlib`, `app`.
 ///
 /// ```
 /// assert_eq!(births::analysis::owner("/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb"), "rack-2.2.4");
@@ -32,7 +33,30 @@ pub fn owner(path: &str) -> &str {
     gem(path)
         .or_else(|| vendored(path))
         .or_else(|| stdlib(path))
+        .or_else(|| package(path))
+        .or_else(|| python_stdlib(path))
         .unwrap_or(APP)
+}
+
+/// Returns the package of Python that pip or Debian has installed a file of, or the module that is one file.
+fn package(path: &str) -> Option<&str> {
+    let (_, rest) = path
+        .rsplit_once("/site-packages/")
+        .or_else(|| path.rsplit_once("/dist-packages/"))?;
+    let first = rest.split('/').next()?;
+    Some(first.split('.').next().unwrap_or(first))
+}
+
+/// Whether a file is of Python's own library, or frozen into the VM.
+fn python_stdlib(path: &str) -> Option<&'static str> {
+    let of_version = |(at, _): (usize, &str)| {
+        let root = &path[..at];
+        let version = &path[at + "/python".len()..];
+        let installed = root.split('/').any(|part| part == "lib" || part == "lib64");
+        installed && version.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let frozen = path.starts_with("<frozen ");
+    (frozen || path.match_indices("/python").any(of_version)).then_some("python stdlib")
 }
 
 /// Returns the innermost directory below a `gems` or an `extensions/PLATFORM/ABI` whose name is that of a
@@ -116,6 +140,14 @@ mod tests {
     #[test]
     fn layouts() {
         for (path, expected) in [
+            (
+                "/srv/env/lib/python3.11/site-packages/django/db/models.py",
+                "django",
+            ),
+            ("/usr/lib/python3/dist-packages/six.py", "six"),
+            ("/usr/lib/python3.11/json/decoder.py", "python stdlib"),
+            ("/srv/python3/lib/shop.py", "app"),
+            ("<frozen importlib._bootstrap>", "python stdlib"),
             (
                 "/usr/local/bundle/gems/rack-2.2.4/lib/rack/utils.rb",
                 "rack-2.2.4",

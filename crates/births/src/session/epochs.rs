@@ -3,9 +3,11 @@
 use super::Session;
 use crate::intervals::Intervals;
 use crate::objects::{self, Object};
-use enter::Ruby;
+use inject::resident::Resident;
 use process::error::Result;
+use process::memory::GuestMemory;
 use std::mem::offset_of;
+use std::time::Duration;
 use wire::Ledger;
 use wire::accounts::OPEN;
 use wire::slots::epoch_bits;
@@ -13,17 +15,27 @@ use wire::slots::epoch_bits;
 impl Session {
     /// Makes births from now on belong to the latest of these intervals.
     pub fn mark(&self, intervals: &Intervals) -> Result<()> {
-        mark(&self.vm, intervals, self.has_accounts)
+        mark(
+            self.vm.memory(),
+            self.vm.resident(),
+            intervals,
+            self.has_accounts,
+        )
     }
 
     /// Writes to the agent to which interval each epoch belongs.
     pub(crate) fn set_intervals(&self, of_epochs: &[u8]) -> Result<()> {
-        set_intervals(&self.vm, of_epochs)
+        set_intervals(self.vm.memory(), self.vm.resident(), of_epochs)
     }
 
     /// Makes births from now on belong to this epoch, whose interval the agent knows already.
     pub(crate) fn begin_epoch(&self, epoch: u32) -> Result<()> {
-        begin_epoch(&self.vm, epoch, self.has_accounts)
+        begin_epoch(
+            self.vm.memory(),
+            self.vm.resident(),
+            epoch,
+            self.has_accounts,
+        )
     }
 
     /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`]. Returns whether the
@@ -31,27 +43,42 @@ impl Session {
     pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<bool> {
         objects::each(
             self.vm.memory(),
-            &self.vm.ruby().facts,
+            &self.vm.ruby()?.ruby().facts,
             self.vm.resident().header.ledger,
             each,
         )
     }
 }
 
+/// Makes all births belong to one interval. An agent that is used again has the intervals of the last command.
+pub(super) fn begin(memory: &GuestMemory, resident: &Resident) -> Result<()> {
+    mark(memory, resident, &Intervals::new(Duration::MAX), false)
+}
+
 /// Makes births from now on belong to the latest of these intervals.
-pub(super) fn mark(vm: &Ruby, intervals: &Intervals, has_accounts: bool) -> Result<()> {
-    set_intervals(vm, intervals.of_epochs())?;
-    begin_epoch(vm, intervals.epoch(), has_accounts)
+fn mark(
+    memory: &GuestMemory,
+    resident: &Resident,
+    intervals: &Intervals,
+    has_accounts: bool,
+) -> Result<()> {
+    set_intervals(memory, resident, intervals.of_epochs())?;
+    begin_epoch(memory, resident, intervals.epoch(), has_accounts)
 }
 
-fn set_intervals(vm: &Ruby, of_epochs: &[u8]) -> Result<()> {
-    let at = vm.resident().header.ledger + offset_of!(Ledger, intervals) as u64;
-    vm.memory().write(at, of_epochs)
+fn set_intervals(memory: &GuestMemory, resident: &Resident, of_epochs: &[u8]) -> Result<()> {
+    let at = resident.header.ledger + offset_of!(Ledger, intervals) as u64;
+    memory.write(at, of_epochs)
 }
 
-fn begin_epoch(vm: &Ruby, epoch: u32, has_accounts: bool) -> Result<()> {
-    let at = vm.resident().header.ledger + offset_of!(Ledger, epoch) as u64;
+fn begin_epoch(
+    memory: &GuestMemory,
+    resident: &Resident,
+    epoch: u32,
+    has_accounts: bool,
+) -> Result<()> {
+    let at = resident.header.ledger + offset_of!(Ledger, epoch) as u64;
     let open = if has_accounts { OPEN } else { 0 };
     let epoch = u64::from(epoch_bits(epoch)) | open;
-    vm.memory().write(at, &epoch.to_le_bytes())
+    memory.write(at, &epoch.to_le_bytes())
 }

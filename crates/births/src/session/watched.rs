@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   exec        the agent is mapped, the loader's `_dl_debug_state` hooked            Starting
-//!   libraries   `ruby_run_node` is hooked; a program that has none is left alone      Starting or Plain
+//!   libraries   `ruby_run_node` (of a Python `Py_RunMain`) is hooked; a program that has none is left alone      Starting or Plain
 //!   script      the VM is made: hooks out, births counted, the script begins          Open
 //!   ending      the agent has counted the living, or they are counted from outside    Open, until its end
 //! ```
@@ -21,8 +21,12 @@ use inject::lifecycle::{Observer, Stage, Turn, Watched};
 use inject::tracee::{Happening, Tracee};
 use process::error::{Error, Result};
 
-/// What a Ruby's `main` calls when the VM is made and the script is compiled; it returns when the program ends.
-const RUNS_SCRIPT: &str = vm::Language::Ruby.description().entry;
+/// What the `main` of a Ruby and of a Python calls when the VM is made (a Ruby has its script compiled by then); it returns when the program
+/// ends.
+const RUNS_SCRIPT: &[&str] = &[
+    vm::Language::Ruby.description().entry,
+    vm::Language::Python.description().entry,
+];
 
 /// What all sessions of one run have in common.
 pub struct Shared {
@@ -44,8 +48,10 @@ pub enum Event {
         pid: i32,
         /// Its command line, as it was when it was opened.
         command: String,
-        /// The version of its Ruby.
-        ruby: String,
+        /// The name of its language, and the version of its VM.
+        language: &'static str,
+        /// See `language`.
+        version: String,
         /// The counts of its last census.
         tally: Box<Tally>,
         /// How these counts were made.
@@ -204,7 +210,8 @@ impl Session {
             Ok((tally, how)) => turn.observer.event(Event::Final {
                 pid,
                 command: self.command().to_owned(),
-                ruby: self.ruby().version().to_string(),
+                language: self.language(),
+                version: self.version(),
                 tally: Box::new(tally),
                 how,
             }),

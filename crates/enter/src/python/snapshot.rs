@@ -1,18 +1,17 @@
 //! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
 
-use super::Python;
+use super::{Python, hand_over_facts};
 use crate::copied::{Asking, Copied};
 use crate::entered::Reached;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use inject::{Image, Timing};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
-use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
 use vm::python::{self, Facts, Version};
-use wire::{Request, Snapshot};
+use wire::Request;
 
 /// The number of attempts to read the facts, and the time between them.
 const TRIES: u32 = 50;
@@ -72,16 +71,10 @@ impl CopyablePython {
             at: python.entered.resident.header.snapshot,
             memory: python.entered.memory.clone(),
         };
-        let words: Vec<u8> = facts
-            .to_words()
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        let at = asking.at + offset_of!(Snapshot, facts) as u64;
-        python.entered.memory.write(at, &words)?;
+        hand_over_facts(&python.entered.memory, &python.entered.resident, facts)?;
         python.entered.has_copy.set(true);
         asking.copy(|| {
-            python.ask(Request::Snapshot)?;
+            python.ask(Request::Snapshot, 0)?;
             python.entered.has_copied()
         })
     }

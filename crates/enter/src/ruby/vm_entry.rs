@@ -17,11 +17,11 @@
 //! other threads run on; then its system call goes on unchanged.
 
 use super::Ruby;
+use crate::entered::poll;
 use inject::doors::Open;
 use inject::records::ReadRecords;
 use inject::remote_call::{RemoteThread, Work};
 use inject::resident::Resident;
-use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::gadgets;
 use process::guest::Status;
@@ -418,13 +418,5 @@ impl Ruby {
             _ => "the VM did not do what it was asked",
         };
         Err(Error::Refused { pid, what, reason })
-    }
-}
-
-/// Delivers a signal that came for a traced thread; returns an error if the thread stands at an event that we must see first.
-fn poll(tracee: &mut Tracee) -> Result<()> {
-    match tracee.poll()? {
-        None => Ok(()),
-        Some(_) => Err(Error::AtEvent { tid: tracee.pid() }),
     }
 }

@@ -15,7 +15,7 @@ pub fn explain(error: Error) -> anyhow::Error {
     }
 }
 
-/// Returns what says where the memory of a process is that runs no Ruby.
+/// Returns what says where the memory of a process is that runs no Ruby and no Python.
 fn memory_elsewhere(pid: i32) -> String {
     let languages = frames::live::open::Live::open(pid).map(|live| live.languages());
     let languages = languages.unwrap_or_default();
@@ -23,21 +23,17 @@ fn memory_elsewhere(pid: i32) -> String {
     // `lancet heap` knows these; which line has made an object, other tools know.
     let others = [
         (
-            "Python",
-            format!(", `memray attach {pid}` (pip install memray) which line has made them"),
-        ),
-        (
             "PHP",
-            ", the extension memprof (memprof_dump_callgrind) which function has".to_owned(),
+            ", the extension memprof (memprof_dump_callgrind) which function has made them",
         ),
-        ("Perl", String::new()),
+        ("Perl", ""),
     ];
     let other = others.into_iter().find(|(language, _)| runs(language));
     match other {
         Some((language, line)) => format!(
-            "it runs {language}, and mem counts the objects of Ruby alone; `lancet heap -p {pid}` says who keeps its objects alive{line}"
+            "it runs {language}, and mem counts what Ruby and Python make; `lancet heap -p {pid}` says who keeps its objects alive{line}"
         ),
-        None => "mem counts the objects of Ruby alone; of a server name its Ruby (pgrep -a ruby)"
+        None => "mem counts what Ruby and Python make; of a server name its Ruby or Python (pgrep -a 'ruby|python')"
             .to_owned(),
     }
 }

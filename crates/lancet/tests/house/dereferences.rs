@@ -29,10 +29,12 @@ const READ: [&str; 14] = [
 ];
 
 /// Files that call functions of the guest by their addresses.
-const CALL: [&str; 6] = [
+const CALL: [&str; 8] = [
+    "agent/src/births/python/allocator.rs",
     "agent/src/births/vmcalls.rs",
     "agent/src/jobs.rs",
     "agent/src/scripts.rs",
+    "agent/src/scripts/functions.rs",
     "agent/src/snapshot/allocator.rs",
     "agent/src/snapshot/python.rs",
     "agent/src/snapshot/walk.rs",

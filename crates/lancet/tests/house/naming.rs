@@ -3,33 +3,37 @@
 /// The files that may name a language besides those of `vm`, the table `languages::ALL`, and the files and folders of `languages` and
 /// `enter` that have a language's name. Everything else asks `vm::Language`, `vm::Reader` and `languages::ALL`.
 pub const NAMING: &[&str] = &[
-    // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
+    // `mem` is about Ruby and Python: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
     "wire/src/control_page.rs",
     "wire/src/lib.rs",
     "wire/src/ruby.rs",
     "agent/src/births/names.rs",
     "agent/src/births/vmcalls.rs",
-    "births/src/analysis/census.rs",
-    "births/src/analysis/merge.rs",
     "births/src/analysis/owner.rs",
-    "births/src/attached.rs",
     "births/src/census.rs",
     "births/src/objects.rs",
     "births/src/postmortem.rs",
     "births/src/session.rs",
     "births/src/session/epochs.rs",
     "births/src/session/watched.rs",
+    "births/src/guest.rs",
+    // How the births of a Python are counted in the guest.
+    "agent/src/births.rs",
+    "agent/src/births/python/allocator.rs",
+    "agent/src/births/python/census.rs",
+    "agent/src/births/python/counting.rs",
+    "agent/src/births/python/end.rs",
+    "agent/src/births/python/names.rs",
     "process/src/error.rs",
     "report/src/mem/json.rs",
-    "report/src/mem/table.rs",
     "lancet/src/commands/mem/args.rs",
-    "lancet/src/commands/mem/attached.rs",
     "lancet/src/commands/mem/started.rs",
     "lancet/src/ui/advice.rs",
     // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
     "wire/src/script.rs",
     "agent/src/scripts.rs",
+    "agent/src/scripts/functions.rs",
     "enter/src/entries.rs",
     "enter/src/lib.rs",
     "patch/src/scripts/mod.rs",

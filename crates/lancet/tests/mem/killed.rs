@@ -55,7 +55,7 @@ fn adapted(course: u64, too_late: bool) -> u64 {
 }
 
 /// Waits without sleeping: a sleep ends when the scheduler likes.
-fn spin(micros: u64) {
+pub fn spin(micros: u64) {
     let end = Instant::now() + Duration::from_micros(micros);
     while Instant::now() < end {
         std::hint::spin_loop();

@@ -16,6 +16,7 @@
 //! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `grows` | what grows without more and more objects; a job that ends before its time is over |
+//! | `python` | births of a Python |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `ractors` | the first Ractor of a program that is watched: what was counted until then is reported |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
@@ -46,6 +47,7 @@ mod killed;
 mod leaks;
 mod nasty;
 mod panics;
+mod python;
 mod ractors;
 mod refused;
 mod reuse;

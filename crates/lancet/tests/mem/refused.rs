@@ -151,7 +151,7 @@ fn a_program_without_ruby() {
     refused(
         mem(pid),
         &format!(
-            "lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it: mem counts the objects of Ruby alone; of a server name its Ruby (pgrep -a ruby)"
+            "lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it: mem counts what Ruby and Python make; of a server name its Ruby or Python (pgrep -a 'ruby|python')"
         ),
     );
     before.holds(pid, "sleep");

@@ -192,12 +192,16 @@ fn head(
     interval: Option<f64>,
 ) -> io::Result<()> {
     let pid = pid(census);
-    let language = Language {
-        name: "Ruby",
-        version: Some(&census.ruby),
+    // Of processes of several languages that were added up there is none.
+    let language = (!census.language.is_empty()).then(|| Language {
+        name: census.language,
+        version: Some(&census.version),
+    });
+    let process = Process {
+        pid,
+        languages: Some(language.into_iter().collect()),
+        ..Process::new(census.pid, &*census.command)
     };
-    let mut process = Process::new(census.pid, &*census.command).with(language);
-    process.pid = pid;
     record(out, &Record::Process(process))?;
     let of_seconds = |seconds: f64| (seconds * 1e9).round() as u64;
     let intervals = census.intervals.iter();

@@ -161,11 +161,12 @@ pub fn title(by: By) -> &'static str {
 
 /// Returns of which process a census is, `ruby app.rb (PID 42), Ruby 3.1.2`; safe to print.
 pub fn subject(census: &Census) -> String {
-    let (command, ruby) = (printable(&census.command), printable(&census.ruby));
+    let vm = format!("{} {}", census.language, census.version);
+    let (command, vm) = (printable(&census.command), printable(vm.trim_start()));
     if census.pid == MERGED_PID {
-        format!("{command}, Ruby {ruby}")
+        format!("{command}, {vm}")
     } else {
-        format!("{command} (PID {}), Ruby {ruby}", census.pid)
+        format!("{command} (PID {}), {vm}", census.pid)
     }
 }
 

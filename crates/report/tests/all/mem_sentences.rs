@@ -61,7 +61,8 @@ fn census(lines: &[Line], resident: Option<(u64, u64)>, intervals: usize) -> Cen
     Census {
         pid: 7,
         command: "ruby app.rb".into(),
-        ruby: "3.1.2".into(),
+        language: "Ruby",
+        version: "3.1.2".into(),
         seconds: 5.0 * intervals as f64,
         sites: sites.collect(),
         intervals: vec![5.0; intervals],

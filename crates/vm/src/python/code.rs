@@ -63,6 +63,12 @@ impl<M: Memory> Python<'_, M> {
         Ok(word(layout.table)? ^ file.rotate_left(21) ^ name.rotate_left(42))
     }
 
+    /// Returns whether the collector lists code objects. If not, a code object begins where the block of memory begins that it lies in.
+    pub fn is_code_collected(&self) -> Result<bool, Error> {
+        let class = self.facts.types().code;
+        self.is_collected(0, class)
+    }
+
     pub(super) fn check_code(&self, code: u64) -> Result<(), Error> {
         if self.type_of(code)? == self.facts.types().code {
             Ok(())

@@ -16,8 +16,8 @@
 use super::{Error, Python};
 use crate::{Fault, Memory};
 
-/// Offset of `_key` in `Py_tss_t`, a `pthread_key_t`.
-const TSS_KEY: u64 = 4;
+/// The half of a `Py_tss_t` that is its `_key`, a `pthread_key_t`; the other one is `_is_initialized`.
+const TSS_KEY: u32 = 32;
 
 /// `struct pthread` has about 2,300 bytes; `specific` was at 1,296 in every glibc looked at (2.31 to 2.41).
 const PTHREAD: u64 = 2304;
@@ -102,7 +102,9 @@ impl<M: Memory> Python<'_, M> {
 
     /// The offset of `specific` in `struct pthread`: that with the thread's state under Python's key.
     fn find_specific(&self, tss: u64, id: u64, state: u64) -> Result<Option<u64>, Error> {
-        let (block, index) = self.key(tss)?;
+        let Some((block, index)) = self.key(tss)? else {
+            return Ok(None);
+        };
         for at in (0..PTHREAD).step_by(8) {
             let begin = id.wrapping_add(at);
             let Ok(values) = self.memory.u64(begin.wrapping_add(block * 8)) else {
@@ -139,12 +141,14 @@ impl<M: Memory> Python<'_, M> {
         (word(at)? == state).then_some(at.wrapping_sub(id))
     }
 
-    /// The block and the index of Python's key. It is made anew in the child of a fork, so it is not among the facts.
+    /// The block and the index of Python's key. It is made anew in the child of a fork, so it is not among the facts. `None` where there is
+    /// no key: a Python that ends gives it back, and what threads have under it is left from before.
     #[inline]
-    fn key(&self, tss: u64) -> Result<(u64, u64), Fault> {
-        let tss = self.facts.runtime().wrapping_add(tss);
-        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
-        Ok((key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK))
+    fn key(&self, tss: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let tss = self.memory.u64(self.facts.runtime().wrapping_add(tss))?;
+        let key = tss >> TSS_KEY;
+        let is_there = tss as u32 != 0;
+        Ok(is_there.then_some((key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK)))
     }
 
     /// Returns the thread state of the OS thread whose `%fs` base is `id`, read from the thread's own data: two to five loads, none of them
@@ -161,7 +165,9 @@ impl<M: Memory> Python<'_, M> {
         let state = match self.layout.runtime.tss {
             None => self.memory.u64(own)?,
             Some(tss) => {
-                let (block, index) = self.key(tss)?;
+                let Some((block, index)) = self.key(tss)? else {
+                    return Ok(None);
+                };
                 match self.memory.u64(own.wrapping_add(block * 8))? {
                     0 => 0,
                     values => self.memory.u64(values.wrapping_add(index * KEY_DATA + 8))?,

@@ -121,6 +121,13 @@ impl<M: Memory> Python<'_, M> {
         self.facts.runtime().wrapping_add(offset)
     }
 
+    /// Returns the interpreter of the thread whose `PyThreadState` is at `state`; one load.
+    #[inline]
+    pub fn interpreter_of(&self, state: u64) -> Result<u64, Fault> {
+        self.memory
+            .u64(state.wrapping_add(self.layout.thread.interpreter))
+    }
+
     /// Returns the thread whose `PyThreadState` is at `address`.
     pub fn thread_at(&self, address: u64) -> Result<Thread, Error> {
         let layout = &self.layout.thread;

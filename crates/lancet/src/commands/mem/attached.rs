@@ -60,7 +60,8 @@ impl Guests {
             match notice {
                 Notice::Opened {
                     pid,
-                    ruby,
+                    language,
+                    version,
                     forked,
                     took,
                     timing,
@@ -71,7 +72,7 @@ impl Guests {
                         "opened"
                     };
                     self.losses.talk(format!(
-                        "{how} process {pid} (Ruby {ruby}) in {:.1} ms; it stood still for {:.2} ms",
+                        "{how} process {pid} ({language} {version}) in {:.1} ms; it stood still for {:.2} ms",
                         took.as_secs_f64() * 1e3,
                         timing.stopped.as_secs_f64() * 1e3,
                     ));

@@ -134,7 +134,8 @@ impl Run {
             News::Event(Event::Final {
                 pid,
                 command,
-                ruby,
+                language,
+                version,
                 tally,
                 how,
             }) => {
@@ -143,7 +144,8 @@ impl Run {
                     watch: self.watches.get(&pid).copied().unwrap_or(0),
                     command: &command,
                     root: process::guest::working_directory(pid).unwrap_or_default(),
-                    ruby: &ruby,
+                    language,
+                    version: &version,
                     seconds: self.started.elapsed().as_secs_f64(),
                     intervals: self.intervals(),
                 };
@@ -171,7 +173,7 @@ impl Run {
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
         if !self.watched {
-            let text = "the program started no Ruby of its own, and mem counts the objects of Ruby alone; if its children run one, add --children";
+            let text = "the program started no Ruby and no Python of its own, and mem counts what these make; if its children run one, add --children";
             let loss = report::losses::Loss::new(None, What::Process, None, text);
             self.losses.say(loss);
         }
@@ -219,7 +221,8 @@ impl Run {
                         watch: self.watches.get(&session.pid()).copied().unwrap_or(0),
                         command: session.command(),
                         root: process::guest::working_directory(session.pid()).unwrap_or_default(),
-                        ruby: &session.ruby().version().to_string(),
+                        language: session.language(),
+                        version: &session.version(),
                         seconds: self.started.elapsed().as_secs_f64(),
                         intervals: intervals.clone(),
                     };

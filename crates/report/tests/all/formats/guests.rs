@@ -56,7 +56,8 @@ pub fn shop() -> Census {
         threads: BTreeSet::new(),
         command: "ruby app.rb".into(),
         root: String::new(),
-        ruby: "3.1.2".into(),
+        language: "Ruby",
+        version: "3.1.2".into(),
         seconds: 30.04,
         sites: vec![
             site(&fill, "String", 300_001, 150_001, 6_000_040),

@@ -59,7 +59,8 @@ fn guest(pid: i32, second: u64) -> Census {
         watch: 0,
         command: "puma: worker".into(),
         root: String::new(),
-        ruby: "3.1.2".into(),
+        language: "Ruby",
+        version: "3.1.2".into(),
         seconds: second as f64,
         sites: vec![SiteCount {
             frames: vec![Arc::new(frame)],

@@ -1,0 +1,290 @@
+//! The table of the VM's allocators (`PyMemAllocatorEx`, `Include/cpython/pymem.h`): ours are put in front of it, and taken out.
+//!
+//! ```text
+//!   0          8          16         24         32         40
+//!   ├──────────┼──────────┼──────────┼──────────┼──────────┤
+//!     ctx        malloc     calloc     realloc    free         one for each domain; ours keeps the ctx of what it is in front of
+//! ```
+//!
+//! Ours hand the `ctx` on that they are called with, which is that of the functions they call. So a thread of another interpreter that
+//! reads the table while it is written calls functions and a `ctx` that fit, whichever of them are the new ones.
+//!
+//! The table may be changed by others: `tracemalloc` puts its own functions in front of ours and calls them, and puts back what it has
+//! found. If it found what was there before us, ours are not called any more. Which it is, is asked by taking one block ([`are_called`]).
+
+use super::counting::{self, PASSED};
+use super::names::{MEMORY, OBJECT};
+use crate::scripts::function;
+use crate::shared::CONTROL_PAGE;
+use core::mem::transmute;
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::script::python::{GET_ALLOCATOR, SET_ALLOCATOR};
+
+/// `PyMemAllocatorEx`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Table {
+    ctx: u64,
+    malloc: u64,
+    calloc: u64,
+    realloc: u64,
+    free: u64,
+}
+
+/// What ours call. It stays when ours are out of the table, because a thread of another interpreter may be about to call it.
+struct Behind {
+    malloc: AtomicU64,
+    calloc: AtomicU64,
+    realloc: AtomicU64,
+    free: AtomicU64,
+}
+
+impl Behind {
+    const fn nothing() -> Self {
+        Behind {
+            malloc: AtomicU64::new(0),
+            calloc: AtomicU64::new(0),
+            realloc: AtomicU64::new(0),
+            free: AtomicU64::new(0),
+        }
+    }
+
+    fn set(&self, table: Table) {
+        self.malloc.store(table.malloc, Ordering::Relaxed);
+        self.calloc.store(table.calloc, Ordering::Relaxed);
+        self.realloc.store(table.realloc, Ordering::Relaxed);
+        self.free.store(table.free, Ordering::Release);
+    }
+
+    /// The table with these functions and this `ctx`.
+    fn table(&self, ctx: u64) -> Table {
+        Table {
+            ctx,
+            malloc: self.malloc.load(Ordering::Relaxed),
+            calloc: self.calloc.load(Ordering::Relaxed),
+            realloc: self.realloc.load(Ordering::Relaxed),
+            free: self.free.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether ours have never been put in front of anything.
+    fn is_nothing(&self) -> bool {
+        self.free.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// What ours call in the domains of `PyMem_Malloc` and `PyObject_Malloc`: by the place that these have among [`DOMAINS`].
+static BEHIND: [Behind; 2] = [const { Behind::nothing() }; 2];
+
+/// `PYMEM_DOMAIN_MEM` and `PYMEM_DOMAIN_OBJ`.
+const DOMAINS: [i32; 2] = [1, 2];
+/// The number that stands for the blocks of a domain.
+const KINDS: [u64; 2] = [MEMORY, OBJECT];
+
+/// Our functions in front of those of a domain.
+fn ours(domain: usize, ctx: u64) -> Table {
+    let [malloc, calloc, realloc, free] = match domain {
+        0 => [
+            malloc::<0> as *const () as u64,
+            calloc::<0> as *const () as u64,
+            realloc::<0> as *const () as u64,
+            free::<0> as *const () as u64,
+        ],
+        _ => [
+            malloc::<1> as *const () as u64,
+            calloc::<1> as *const () as u64,
+            realloc::<1> as *const () as u64,
+            free::<1> as *const () as u64,
+        ],
+    };
+    Table {
+        ctx,
+        malloc,
+        calloc,
+        realloc,
+        free,
+    }
+}
+
+/// Reads the table of a domain.
+///
+/// # Safety
+/// The VM's lock is held, and the command has written the function's address.
+unsafe fn read(domain: usize) -> Table {
+    let mut table = Table::default();
+    // SAFETY: as the caller says; the prototype is the VM's, and the table lives until the call returns.
+    unsafe {
+        let get: unsafe extern "C" fn(i32, *mut Table) = function(GET_ALLOCATOR);
+        get(DOMAINS[domain], &raw mut table);
+    }
+    table
+}
+
+/// Writes the table of a domain.
+///
+/// # Safety
+/// The VM's lock is held, the command has written the function's address, and the functions in the table are allocators of the same blocks.
+unsafe fn write(domain: usize, mut table: Table) {
+    // SAFETY: as the caller says; the prototype is the VM's, and the table lives until the call returns.
+    unsafe {
+        let set: unsafe extern "C" fn(i32, *mut Table) = function(SET_ALLOCATOR);
+        set(DOMAINS[domain], &raw mut table);
+    }
+}
+
+fn is_ours(domain: usize, table: Table) -> bool {
+    table == ours(domain, table.ctx)
+}
+
+/// Whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, and the control page is as before.
+///
+/// # Safety
+/// The VM's lock is held, at a safe point.
+unsafe fn are_called(domain: usize, table: Table) -> bool {
+    if BEHIND[domain].is_nothing() {
+        return false;
+    }
+    if is_ours(domain, table) {
+        return true;
+    }
+    let hooked = CONTROL_PAGE.hooked.swap(0, Ordering::Relaxed);
+    PASSED.store(0, Ordering::Relaxed);
+    // SAFETY: these are the functions by which the VM takes and frees blocks of this domain, with its lock, which the caller holds.
+    unsafe {
+        let malloc: Malloc = transmute(table.malloc);
+        let free: Free = transmute(table.free);
+        let block = malloc(table.ctx, 1);
+        if block != 0 {
+            free(table.ctx, block);
+        }
+    }
+    CONTROL_PAGE.hooked.store(hooked, Ordering::Relaxed);
+    PASSED.load(Ordering::Relaxed) != 0
+}
+
+/// Puts ours in front, where they are not. Returns whether they are called then.
+///
+/// # Safety
+/// The VM's lock is held, at a safe point.
+pub unsafe fn take() -> bool {
+    // SAFETY: the caller holds the VM's lock, at a safe point. What ours call are the functions that were in the table, and never ours,
+    // which are not called by these.
+    unsafe {
+        for (domain, behind) in BEHIND.iter().enumerate() {
+            let found = read(domain);
+            if !are_called(domain, found) {
+                behind.set(found);
+                write(domain, ours(domain, found.ctx));
+            }
+        }
+        are_all_called()
+    }
+}
+
+/// Whether ours are called in both domains.
+///
+/// # Safety
+/// The VM's lock is held, at a safe point.
+pub unsafe fn are_all_called() -> bool {
+    // SAFETY: the caller holds the VM's lock, at a safe point.
+    (0..DOMAINS.len()).all(|domain| unsafe { are_called(domain, read(domain)) })
+}
+
+/// Puts back what was there, where ours are in the table. Returns whether none of ours is in it now; others may still call ours.
+///
+/// # Safety
+/// The VM's lock is held. No lock of the VM's allocators is: it is held only while the table is read or written.
+pub unsafe fn put_back() -> bool {
+    let mut out = true;
+    for (domain, behind) in BEHIND.iter().enumerate() {
+        // SAFETY: the caller holds the VM's lock; what ours call are allocators of the same blocks.
+        unsafe {
+            let found = read(domain);
+            if is_ours(domain, found) {
+                write(domain, behind.table(found.ctx));
+            }
+            out &= !is_ours(domain, read(domain));
+        }
+    }
+    out
+}
+
+/// Whether somebody calls ours although they are not in the table: others have put theirs in front of ours.
+///
+/// # Safety
+/// The VM's lock is held, at a safe point.
+pub unsafe fn are_covered() -> bool {
+    // SAFETY: the caller holds the VM's lock, at a safe point.
+    (0..DOMAINS.len()).any(|domain| unsafe {
+        let found = read(domain);
+        !is_ours(domain, found) && are_called(domain, found)
+    })
+}
+
+type Malloc = unsafe extern "C" fn(u64, u64) -> u64;
+type Calloc = unsafe extern "C" fn(u64, u64, u64) -> u64;
+type Realloc = unsafe extern "C" fn(u64, u64, u64) -> u64;
+type Free = unsafe extern "C" fn(u64, u64);
+
+/// Returns the function at this address, with its type.
+///
+/// # Safety
+/// `F` is its prototype.
+#[inline(always)]
+unsafe fn behind<F: Copy>(address: &AtomicU64) -> F {
+    const { assert!(size_of::<F>() == size_of::<u64>()) };
+    let address = address.load(Ordering::Relaxed);
+    // SAFETY: the VM had this address in its table as that of such a function; a function pointer is as large as an address.
+    unsafe { core::mem::transmute_copy::<u64, F>(&address) }
+}
+
+unsafe extern "C" fn malloc<const DOMAIN: usize>(ctx: u64, size: u64) -> u64 {
+    // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
+    let block = unsafe { behind::<Malloc>(&BEHIND[DOMAIN].malloc)(ctx, size) };
+    if block != 0 {
+        counting::born(KINDS[DOMAIN], block, size);
+    }
+    block
+}
+
+unsafe extern "C" fn calloc<const DOMAIN: usize>(ctx: u64, count: u64, size: u64) -> u64 {
+    // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
+    let block = unsafe { behind::<Calloc>(&BEHIND[DOMAIN].calloc)(ctx, count, size) };
+    if block != 0 {
+        counting::born(KINDS[DOMAIN], block, count.wrapping_mul(size));
+    }
+    block
+}
+
+/// A death where the block was, and a birth where it is, as `tracemalloc` has it. The death is noted first: the address may be taken by
+/// somebody else before the function returns.
+unsafe extern "C" fn realloc<const DOMAIN: usize>(ctx: u64, block: u64, size: u64) -> u64 {
+    let known = match block {
+        0 => None,
+        block => counting::dead(block),
+    };
+    // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
+    let moved = unsafe { behind::<Realloc>(&BEHIND[DOMAIN].realloc)(ctx, block, size) };
+    if moved != 0 {
+        if let Some(known) = known {
+            counting::bury(block, known);
+        }
+        counting::born(KINDS[DOMAIN], moved, size);
+    } else if let Some(known) = known {
+        counting::revive(block, known);
+    }
+    moved
+}
+
+unsafe extern "C" fn free<const DOMAIN: usize>(ctx: u64, block: u64) {
+    if block != 0
+        && let Some(known) = counting::dead(block)
+    {
+        counting::bury(block, known);
+    }
+    // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
+    unsafe { behind::<Free>(&BEHIND[DOMAIN].free)(ctx, block) };
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,189 @@
+//! What is noted of each living block: the number of its site and interval, and the bytes that were asked for.
+//!
+//! ```text
+//!   63 62                 32 31      22 21                0
+//!   ├─┼─────────────────────┼──────────┼───────────────────┤
+//!    │  size                  epoch      site                 one for every 16 bytes of address space, at the block's first
+//!    └─ lines of code that lies in this block are cached
+//! ```
+//!
+//! A block of 2 GiB and more has its size in a list. Code (a code object) is a block as any other: when it is freed, what was cached
+//! under its address is dropped. So a line that is found under an address is that of the code which lies there now. Code from before has
+//! no site, but the mark all the same.
+
+use crate::births::slots::{BLOCK_GRAIN, Number, Slots};
+use crate::memory::store::List;
+use wire::slots::site_of;
+
+/// Lines are cached under the block's address.
+const OWNER: u32 = 1 << 31;
+/// The size of blocks whose size is in the list.
+const LISTED: u32 = OWNER - 1;
+/// The tables are of so many bytes of address space (binary logarithm): with 8 bytes for 16, half as many each.
+const PAGE_SHIFT: u32 = 16;
+
+/// What is noted of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Block {
+    /// See [`wire::slots`]; 0 = it was not seen when it was taken.
+    number: u32,
+    size: u32,
+}
+
+impl Number for Block {
+    const GRAIN: u32 = BLOCK_GRAIN;
+    const NONE: Self = Block { number: 0, size: 0 };
+}
+
+impl Block {
+    /// Whether lines are cached under its address.
+    #[inline]
+    pub fn is_owner(self) -> bool {
+        self.size & OWNER != 0
+    }
+
+    /// Whether it was seen when it was taken.
+    fn is_counted(self) -> bool {
+        site_of(self.number) != 0
+    }
+}
+
+/// A block that was known, and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub block: Block,
+    size: u64,
+}
+
+/// The living blocks of a process.
+pub struct Blocks {
+    table: Slots<Block>,
+    /// Blocks of 2 GiB and more: address and size.
+    listed: List<(u64, u64)>,
+}
+
+impl Blocks {
+    pub const fn new() -> Self {
+        Blocks {
+            table: Slots::new(),
+            listed: List::new(),
+        }
+    }
+
+    /// Makes room; `None` if there is no memory.
+    pub fn open(&mut self) -> Option<()> {
+        self.table.open(PAGE_SHIFT, 1)
+    }
+
+    /// Whether there can be a block at this address. Allocators with blocks of 8 bytes are not known here.
+    #[inline]
+    pub fn is_place(at: u64) -> bool {
+        at.is_multiple_of(BLOCK_GRAIN.into())
+    }
+
+    /// Notes that a block was taken, and returns what was known under its address: nothing, unless its death was not seen. `None` if
+    /// there is no memory for it.
+    #[inline]
+    pub fn born(&mut self, at: u64, number: u32, size: u64) -> Option<Block> {
+        let small = u32::try_from(size).map_or(LISTED, |size| size.min(LISTED));
+        let block = Block {
+            number,
+            size: small,
+        };
+        let before = self.table.replace(at, block)?;
+        if before.size & !OWNER == LISTED {
+            self.unlist(at);
+        }
+        if small == LISTED {
+            self.listed.push((at, size))?;
+        }
+        Some(before)
+    }
+
+    /// Notes that a block is freed, and returns what was known of it.
+    #[inline]
+    pub fn dead(&mut self, at: u64) -> Option<Known> {
+        if !Self::is_place(at) {
+            return None;
+        }
+        let block = self.table.clear(at);
+        if block == Block::NONE {
+            return None;
+        }
+        let size = match block.size & !OWNER {
+            LISTED => self.unlist(at),
+            small => small.into(),
+        };
+        Some(Known { block, size })
+    }
+
+    /// Notes again a block that was to be freed and was not.
+    pub fn restore(&mut self, at: u64, known: Known) -> Option<()> {
+        self.born(at, known.block.number, known.size)?;
+        if known.block.is_owner() {
+            self.own(at)?;
+        }
+        Some(())
+    }
+
+    /// Notes that lines are cached under this address. `None`: its death would not be seen.
+    pub fn own(&mut self, at: u64) -> Option<()> {
+        if !Self::is_place(at) {
+            return None;
+        }
+        let block = self.table.get(at);
+        if block.is_owner() {
+            return Some(());
+        }
+        let size = block.size | OWNER;
+        self.table.set(at, Block { size, ..block })
+    }
+
+    /// Calls `each` with the number and the size of every block that was seen when it was taken.
+    pub fn each(&self, mut each: impl FnMut(u32, u64)) {
+        self.table.each(|at, block| {
+            if block.is_counted() {
+                each(block.number, self.size_of(at, block));
+            }
+        });
+    }
+
+    fn size_of(&self, at: u64, block: Block) -> u64 {
+        match block.size & !OWNER {
+            LISTED => {
+                let mut all = self.listed.all().iter();
+                all.find(|(listed, _)| *listed == at)
+                    .map_or(LISTED.into(), |(_, size)| *size)
+            }
+            small => small.into(),
+        }
+    }
+
+    /// Takes a block out of the list, and returns its size.
+    #[cold]
+    fn unlist(&mut self, at: u64) -> u64 {
+        let all = self.listed.all_mut();
+        let Some(found) = all.iter().position(|(listed, _)| *listed == at) else {
+            return LISTED.into();
+        };
+        let (last, size) = (all.len() - 1, all[found].1);
+        all.swap(found, last);
+        self.listed.clear_to(last as u32);
+        size
+    }
+
+    /// Unmaps all of it.
+    pub fn free(&mut self) {
+        self.table.free();
+        self.listed.free();
+    }
+
+    /// Bytes mapped, of which only touched pages take memory.
+    pub fn mapped(&self) -> u64 {
+        self.table.mapped() + self.listed.mapped()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! The living blocks, against a map from address to number and size.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// The beginning of an arena somewhere in the address space.
+const ARENA: u64 = 0x7f12_3450_0000;
+
+fn open() -> Blocks {
+    let mut blocks = Blocks::new();
+    blocks.open().expect("memory");
+    blocks
+}
+
+fn living(blocks: &Blocks) -> Vec<(u32, u64)> {
+    let mut living = Vec::new();
+    blocks.each(|number, size| living.push((number, size)));
+    living.sort_unstable();
+    living
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Born(u64, u32, u64),
+    Dead(u64),
+    /// It was to be moved and was not.
+    Kept(u64),
+    Own(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let at = (0..200u64).prop_map(|grain| ARENA + grain * 0x1010);
+    let large = u64::from(LISTED);
+    let size = prop_oneof![
+        8 => 0..5000u64,
+        1 => large - 2..large + 3,
+        1 => Just(u64::from(u32::MAX) + 7),
+    ];
+    let step = prop_oneof![
+        (at.clone(), 1..1000u32, size).prop_map(|(at, number, size)| Step::Born(at, number, size)),
+        at.clone().prop_map(Step::Dead),
+        at.clone().prop_map(Step::Kept),
+        at.prop_map(Step::Own),
+    ];
+    prop::collection::vec(step, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 64 }, ..ProptestConfig::default() })]
+
+    /// What lives is what was taken and not freed, with the size that it was taken with, however they follow one another; and it is told
+    /// of each death whether lines are cached under the address.
+    #[test]
+    fn the_living_are_those_that_were_taken_and_not_freed(steps in steps()) {
+        let mut blocks = open();
+        let mut model: BTreeMap<u64, (u32, u64, bool)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Born(at, number, size) => {
+                    let before = blocks.born(at, number, size).expect("memory");
+                    let was = model.insert(at, (number, size, false));
+                    prop_assert_eq!(before.is_owner(), was.is_some_and(|(.., owner)| owner));
+                }
+                Step::Dead(at) => {
+                    let known = blocks.dead(at).map(|known| {
+                        (known.block.number, known.size, known.block.is_owner())
+                    });
+                    prop_assert_eq!(known, model.remove(&at));
+                }
+                Step::Kept(at) => {
+                    if let Some(known) = blocks.dead(at) {
+                        blocks.restore(at, known).expect("memory");
+                    }
+                }
+                Step::Own(at) => {
+                    blocks.own(at).expect("memory");
+                    model.entry(at).or_default().2 = true;
+                }
+            }
+        }
+        let mut wanted: Vec<(u32, u64)> = model
+            .values()
+            .filter(|(number, ..)| *number != 0)
+            .map(|(number, size, _)| (*number, *size))
+            .collect();
+        wanted.sort_unstable();
+        prop_assert_eq!(living(&blocks), wanted);
+        blocks.free();
+    }
+}
+
+/// An address at which no block of the VM's allocators can begin is refused and changes nothing.
+#[test]
+fn other_addresses_are_refused() {
+    let mut blocks = open();
+    blocks.born(ARENA, 5, 100).expect("memory");
+    for at in [ARENA + 8, ARENA + 1] {
+        assert!(!Blocks::is_place(at));
+        assert_eq!(blocks.dead(at), None);
+        assert_eq!(blocks.own(at), None);
+    }
+    assert_eq!(blocks.born(1 << 47, 5, 100), None);
+    assert_eq!(living(&blocks), [(5, 100)]);
+    blocks.free();
+}
+
+/// After it was left, nothing is known, and nothing is noted.
+#[test]
+fn what_was_left_is_empty() {
+    let mut blocks = open();
+    blocks.born(ARENA, 5, u64::MAX).expect("memory");
+    blocks.free();
+    assert_eq!((blocks.mapped(), blocks.dead(ARENA)), (0, None));
+    assert_eq!(blocks.born(ARENA, 5, 100), None);
+}
