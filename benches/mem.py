@@ -114,10 +114,10 @@ def one_case(ruby, work, kind, how, reports):
             watch.leave()
             records = watch.records()
             total = next(r for r in records if r["record"] == "total")
-            head = records[0]
+            head = next(r for r in records if r["record"] == "look")
             born = total["born"] + total["hidden"]["born"]
             figures |= {"own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.memory(),
-                        "gc": (head["gc_pause_us"] or 0) / 1e3, "walk": head["walk_pause_us"] / 1e3}
+                        "gc": (head["collection_pause_ns"] or 0) / 1e6, "walk": head["walk_pause_ns"] / 1e6}
         # Both count births; lancet a few more, of before and after the work.
         if not figures["objects"] <= born <= figures["objects"] * 1.001 + 500:
             raise Failed(f"WRONG: {born:,} births counted of {figures['objects']:,.0f}")

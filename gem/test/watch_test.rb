@@ -46,7 +46,7 @@ class WatchTest < LancetTest
     assert_equal 5, (counts.select { |row| row[:name] == "getppid" }.sum { |row| row[:calls] })
     refute(counts.any? { |row| row[:at].to_s.include?("/lib/lancet/") })
     assert_equal counts.sum { |row| row[:calls] }, seen.find { |row| row[:record] == "sum" }[:calls]
-    refute(seen.any? { |row| %w[guest losses].include?(row[:record]) })
+    refute(seen.any? { |row| %w[process losses].include?(row[:record]) })
     file = nil
     seen = Lancet.syscalls(leaks: true) { file = File.open("/dev/null") }
     assert_includes seen.map { |row| row[:example] }, "/dev/null"

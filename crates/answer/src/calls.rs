@@ -9,8 +9,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Address, Place, Process};
 use crate::losses::Losses;
+use crate::place::{Address, Place};
+use crate::process::Process;
 use crate::stack::{Circle, Gathered, State};
 
 /// A record of `lancet calls --json`.
@@ -173,8 +174,7 @@ pub enum Record<'a> {
     Losses(Losses<'a>),
 }
 
-/// A call, when it has ended. (`calls` writes it by hand, because there are millions a second; a test holds the two
-/// together.)
+/// A call, when it has ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Call<'a> {

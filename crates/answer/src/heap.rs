@@ -10,8 +10,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Address, Place, Process};
 use crate::losses::Losses;
+use crate::place::{Address, Place};
+use crate::process::Process;
 
 /// A record of `lancet heap --format json`.
 #[derive(Debug, Serialize)]
@@ -75,7 +76,7 @@ pub enum Record<'a> {
         /// What it holds for the most part.
         holds: Option<Holds<'a>>,
         /// From the root to the object, or to the first of the group.
-        path: Vec<Held>,
+        path: Vec<Link>,
     },
     /// What was made since births are watched (`--births`) and lives; `holder`s follow.
     Born {
@@ -198,7 +199,7 @@ pub enum Record<'a> {
         /// What it is; only with `--contents`.
         contents: Option<String>,
         /// From the root to the object.
-        path: Vec<Held>,
+        path: Vec<Link>,
     },
     /// A way in which objects of a class are held.
     Way {
@@ -300,7 +301,7 @@ pub struct Holds<'a> {
 /// An object on a path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Held {
+pub struct Link {
     /// What holds it: a root, a variable, an element.
     pub by: String,
     /// Its type, and its name if it has one.

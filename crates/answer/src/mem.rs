@@ -1,7 +1,8 @@
 //! The records of `lancet mem`.
 //!
 //! Of one look at one process: `process`, `look`, `verdict` and `leak`…, then of who holds the memory `row`… and `before`… in
-//! the order asked for, `total`, `own`…, `resident`; of what grew (`--every`) `growth`…, `growth_total`; last `loss`….
+//! the order asked for, `total`, `own`…, `resident`; of what grew (`--every`; for a started program, or a process
+//! that has come meanwhile, from its second look on) `growth`…, `growth_total`; last `loss`….
 //! Several processes follow one another: first all of them added up (when there are two or more), then each. Every record
 //! has the `pid` of its process, null for those added up. The last record of the run is `losses`.
 //!
@@ -13,8 +14,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Place, Process};
 use crate::losses::{Loss, Losses};
+use crate::place::Place;
+use crate::process::Process;
 
 /// A record of `lancet mem --format json`.
 #[derive(Debug, Serialize)]
@@ -127,7 +129,7 @@ pub enum Record<'a> {
         /// The rows that `--min` and `--top` cut off, added up; null when none was.
         rest: Option<Cut<Figures>>,
         /// How much of the total is from before lancet came.
-        before: Held,
+        before: Earlier,
         /// The VM's own objects, which are not in the total without `--internal`.
         hidden: Figures,
     },
@@ -255,7 +257,7 @@ pub struct Change {
 /// Objects whose births nobody counted.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Held {
+pub struct Earlier {
     /// How many live.
     pub live: u64,
     /// The memory they hold.
@@ -264,7 +266,7 @@ pub struct Held {
 
 /// The rows that were cut off.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "CutOf{F}"))]
 pub struct Cut<F> {
     /// How many rows.
     pub rows: usize,

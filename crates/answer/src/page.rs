@@ -7,7 +7,7 @@ use std::path::Path;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{calls, heap, mem, patch, profile, rss, stack, syscalls, tune};
 
@@ -17,45 +17,137 @@ const HEAD: &str = "\
 
 `--format json` (and `--json`, its short form) writes one JSON object a line, in UTF-8. Every object has a field `record` that
 says what it is. This page is made of the types that are written (`crates/answer`), and so is the
-[JSON Schema](json-schema.json); it is schema 2. Records and fields may be added; none goes away or changes its meaning
+[JSON Schema](json-schema.json), which has the records of each command below `$defs`. Records and fields may be added; none goes away or changes its meaning
 without the number in `process.schema` rising.
 ";
 
-/// What the page says of each command: the title, the module whose text says which records come when, and the schema.
+/// What the page says of each command: the title, the module whose text says which records come when, and its records.
 struct Command {
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    schema: Value,
+    variants: Vec<Value>,
 }
 
-fn command<T: JsonSchema>(
-    name: &'static str,
-    title: &'static str,
-    source: &'static str,
-) -> Command {
+/// All commands, and the objects that their records refer to.
+struct All {
+    commands: Vec<Command>,
+    defs: Map<String, Value>,
+}
+
+fn variants<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
+    let mut schema = T::json_schema(generator).to_value();
+    let all = schema["oneOf"].as_array_mut().expect("an enum");
+    std::mem::take(all)
+}
+
+fn all() -> All {
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
-    Command {
+    let made = &mut SchemaGenerator::new(settings);
+    let command = |name, title, source, variants| Command {
         name,
         title,
         source,
-        schema: schema.to_value(),
+        variants,
+    };
+    let of_calls = variants::<calls::Record>(made);
+    // `lancet syscalls` writes all of these but the calls.
+    let mut of_syscalls = variants::<syscalls::Record>(made);
+    let is_call = |one: &&Value| kind_of(one) == "call";
+    of_syscalls.extend(of_calls.iter().filter(|one| !is_call(one)).cloned());
+    let mut commands = vec![
+        command(
+            "mem",
+            "`lancet mem`",
+            include_str!("mem.rs"),
+            variants::<mem::Record>(made),
+        ),
+        command(
+            "heap",
+            "`lancet heap`",
+            include_str!("heap.rs"),
+            variants::<heap::Record>(made),
+        ),
+        command(
+            "rss",
+            "`lancet heap --rss`",
+            include_str!("rss.rs"),
+            variants::<rss::Record>(made),
+        ),
+        command(
+            "calls",
+            "`lancet calls`",
+            include_str!("calls.rs"),
+            of_calls,
+        ),
+        command(
+            "syscalls",
+            "`lancet syscalls`",
+            include_str!("syscalls.rs"),
+            of_syscalls,
+        ),
+        command(
+            "stack",
+            "`lancet stack`",
+            include_str!("stack.rs"),
+            variants::<stack::Record>(made),
+        ),
+        command(
+            "profile",
+            "`lancet profile`",
+            include_str!("profile.rs"),
+            variants::<profile::Record>(made),
+        ),
+        command(
+            "patch",
+            "`lancet patch`",
+            include_str!("patch.rs"),
+            variants::<patch::Record>(made),
+        ),
+        command(
+            "tune",
+            "`lancet tune`",
+            include_str!("tune.rs"),
+            variants::<tune::Record<Value>>(made),
+        ),
+    ];
+    let mut defs = made.take_definitions(true);
+    let objects = defs
+        .values_mut()
+        .chain(commands.iter_mut().flat_map(|one| &mut one.variants));
+    objects.for_each(without_null);
+    All { commands, defs }
+}
+
+/// A field that may be left out is left out where it would be null.
+fn without_null(object: &mut Value) {
+    let required = object["required"].clone();
+    let Some(fields) = object.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (name, field) in fields {
+        let is_required = required
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one == name));
+        if is_required {
+            continue;
+        }
+        for list in ["type", "anyOf"] {
+            let Some(all) = field.get_mut(list).and_then(Value::as_array_mut) else {
+                continue;
+            };
+            all.retain(|one| one != "null" && one["type"] != "null");
+            if list == "type" && all.len() == 1 {
+                field[list] = all[0].clone();
+            }
+        }
     }
 }
 
-fn commands() -> Vec<Command> {
-    vec![
-        command::<mem::Record>("mem", "`lancet mem`", include_str!("mem.rs")),
-        command::<heap::Record>("heap", "`lancet heap`", include_str!("heap.rs")),
-        command::<rss::Record>("rss", "`lancet heap --rss`", include_str!("rss.rs")),
-        command::<calls::Record>("calls", "`lancet calls`", include_str!("calls.rs")),
-        command::<syscalls::Record>("syscalls", "`lancet syscalls`", include_str!("syscalls.rs")),
-        command::<stack::Record>("stack", "`lancet stack`", include_str!("stack.rs")),
-        command::<profile::Record>("profile", "`lancet profile`", include_str!("profile.rs")),
-        command::<patch::Record>("patch", "`lancet patch`", include_str!("patch.rs")),
-        command::<tune::Record<Value>>("tune", "`lancet tune`", include_str!("tune.rs")),
-    ]
+/// The kind of a record.
+fn kind_of(variant: &Value) -> &str {
+    let name = &variant["properties"]["record"]["const"];
+    name.as_str().expect("the name of a record")
 }
 
 /// The text that a module begins with.
@@ -82,18 +174,22 @@ fn fields(schema: &Value, defs: &Map<String, Value>) -> Vec<Field> {
     for part in schema["allOf"].as_array().into_iter().flatten() {
         all.extend(fields(part, defs));
     }
+    // In the order in which they are written: that of `required`, and behind these what may be left out.
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    for (name, value) in schema["properties"].as_object().into_iter().flatten() {
-        if name != "record" {
-            all.push(Field {
-                name: name.clone(),
-                kind: kind(value),
-                text: text(value),
-                is_optional: !is_required(name),
-            });
-        }
-    }
+    let place = |name: &str| required?.iter().position(|one| one == name);
+    let mut own: Vec<_> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .collect();
+    own.retain(|(name, _)| *name != "record");
+    own.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    all.extend(own.into_iter().map(|(name, value)| Field {
+        name: name.clone(),
+        kind: kind(value),
+        text: text(value),
+        is_optional: place(name).is_none(),
+    }));
     all
 }
 
@@ -141,11 +237,10 @@ fn kind(schema: &Value) -> String {
 
 /// An object's name as a link to where it is described; of a word that is one of several, what it is.
 fn linked(name: &str) -> String {
-    if name == "What" {
-        return "text".into();
+    match name {
+        "What" => "text".into(),
+        name => format!("[{name}](#{})", name.to_lowercase()),
     }
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    format!("[{plain}](#{})", plain.to_lowercase())
 }
 
 fn table(page: &mut String, fields: &[Field]) {
@@ -173,49 +268,47 @@ fn page() -> String {
     let library = module_text(include_str!("lib.rs"));
     let rules = library.split("\n\n").nth(2).expect("the table of shapes");
     let rules: Vec<&str> = rules.lines().filter(|line| line.starts_with('|')).collect();
-    let rules = rules.join("\n").replace("[`common::Process`]", "`process`");
-    let rules = rules.replace("[`common::Place`]", "[Place](#place)");
-    let rules = rules.replace("[`common::Address`]", "[Address](#address)");
+    let rules = rules
+        .join("\n")
+        .replace("[`process::Process`]", "`process`");
+    let rules = rules.replace("[`place::Place`]", "[Place](#place)");
+    let rules = rules.replace("[`place::Address`]", "[Address](#address)");
     let rules = rules.replace("[`losses::Loss`]", "[Loss](#loss)");
     write!(page, "\n{rules}\n").expect("memory");
-    let commands = commands();
-    let known = |name: &str| {
-        let mut all = commands.iter();
-        all.find_map(|command| command.schema["$defs"].get(name))
-            .unwrap_or_else(|| panic!("no command has {name}"))
-    };
-    let none = Map::new();
-    page.push_str("\n## In several commands\n\nMost records have `pid`, the process that they are of, and those of a thread `tid`.\n");
+    let All { commands, defs } = &all();
+    page.push_str("\n## In several commands\n\nRecords of one process have `pid`, and those of a thread `tid`; these are not in the tables below.\n");
+    let mut shown = BTreeSet::new();
     for name in COMMON {
-        object(&mut page, name, known(name), &none);
+        object(&mut page, name, defs);
+        shown.insert(*name);
     }
-    let mem = &commands[0];
     for name in EVERYWHERE {
-        record(&mut page, variant(mem, name), &mem.schema);
+        let of_mem = commands[0]
+            .variants
+            .iter()
+            .find(|one| kind_of(one) == *name);
+        record(
+            &mut page,
+            &format!("`{name}`"),
+            of_mem.expect("mem has it"),
+            defs,
+        );
     }
-    for command in &commands {
-        one(&mut page, command);
+    for command in commands {
+        one(&mut page, command, defs, &mut shown);
     }
     page
 }
 
-/// The record of this kind.
-fn variant<'c>(command: &'c Command, name: &str) -> &'c Value {
-    let mut all = command.schema["oneOf"].as_array().expect("an enum").iter();
-    all.find(|one| one["properties"]["record"]["const"] == name)
-        .unwrap_or_else(|| panic!("no record {name}"))
-}
-
 /// One kind of record: what it is, and a row for each field that it does not share with the others.
-fn record(page: &mut String, variant: &Value, schema: &Value) {
-    let none = Map::new();
-    let defs = schema["$defs"].as_object().unwrap_or(&none);
-    let name = &variant["properties"]["record"]["const"];
-    let name = name.as_str().expect("the name of a record");
-    write!(page, "\n### `{name}`\n\n{}\n", text(variant)).expect("memory");
+fn record(page: &mut String, title: &str, variant: &Value, defs: &Map<String, Value>) {
+    write!(page, "\n### {title}\n\n{}\n", text(variant)).expect("memory");
     let mut fields = fields(variant, defs);
     let is_everywhere = |field: &Field| match field.name.as_str() {
-        "pid" => field.text.starts_with("The process") && name != "process",
+        "pid" => matches!(
+            &*field.text,
+            "The process." | "The process; null: several, added up."
+        ),
         "tid" => field.text == "The thread.",
         _ => false,
     };
@@ -227,7 +320,8 @@ fn record(page: &mut String, variant: &Value, schema: &Value) {
 }
 
 /// An object that records have in them.
-fn object(page: &mut String, name: &str, schema: &Value, defs: &Map<String, Value>) {
+fn object(page: &mut String, name: &str, defs: &Map<String, Value>) {
+    let schema = &defs[name];
     write!(page, "\n### {name}\n\n{}\n", text(schema)).expect("memory");
     let fields = fields(schema, defs);
     if !fields.is_empty() {
@@ -236,30 +330,64 @@ fn object(page: &mut String, name: &str, schema: &Value, defs: &Map<String, Valu
     }
 }
 
-fn one(page: &mut String, command: &Command) {
-    write!(
-        page,
-        "\n## {}\n\n{}\n",
-        command.title,
-        module_text(command.source)
-    )
-    .expect("memory");
-    let none = Map::new();
-    let defs = command.schema["$defs"].as_object().unwrap_or(&none);
-    let variants = command.schema["oneOf"].as_array().expect("an enum");
-    let mut refers = BTreeSet::new();
-    for variant in variants {
-        let name = &variant["properties"]["record"]["const"];
-        if !EVERYWHERE.iter().any(|known| name == known) {
-            record(page, variant, &command.schema);
+/// A command: its records but those that several have, and behind them the objects in them that were not shown before.
+fn one<'d>(
+    page: &mut String,
+    command: &Command,
+    defs: &'d Map<String, Value>,
+    shown: &mut BTreeSet<&'d str>,
+) {
+    let about = module_text(command.source);
+    write!(page, "\n## {}\n\n{about}\n", command.title).expect("memory");
+    let mut found = Vec::new();
+    for variant in &command.variants {
+        let name = kind_of(variant);
+        let is_of_calls = command.name == "syscalls" && !command.source.contains(&heading(name));
+        if EVERYWHERE.contains(&name) || is_of_calls {
+            continue;
         }
-        refers.insert(reference(variant).unwrap_or_default());
+        // A link leads to the right one of several with this name.
+        record(
+            page,
+            &format!("`{name}` of {}", command.name),
+            variant,
+            defs,
+        );
+        match reference(variant) {
+            Some(own) => objects(&defs[own], defs, &mut found),
+            None => objects(variant, defs, &mut found),
+        }
     }
-    for (name, schema) in defs {
-        let is_common = COMMON.contains(&name.as_str()) || name == "What";
-        if !is_common && !refers.contains(name.as_str()) && is_object(schema) {
-            object(page, name, schema, defs);
+    for name in found {
+        if shown.insert(name) && is_object(&defs[name]) {
+            object(page, name, defs);
         }
+    }
+}
+
+/// How the source of a record of this kind begins: `Syscall(`, `Count {`.
+fn heading(kind: &str) -> String {
+    let mut name = kind.to_owned();
+    name[..1].make_ascii_uppercase();
+    format!("    {name}")
+}
+
+/// The objects that a schema refers to, and those that these refer to.
+fn objects<'d>(schema: &Value, defs: &'d Map<String, Value>, found: &mut Vec<&'d str>) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some((name, own)) = reference(schema).and_then(|name| defs.get_key_value(name))
+                && !found.contains(&name.as_str())
+            {
+                found.push(name);
+                objects(own, defs, found);
+            }
+            fields
+                .values()
+                .for_each(|value| objects(value, defs, found));
+        }
+        Value::Array(all) => all.iter().for_each(|value| objects(value, defs, found)),
+        _ => {}
     }
 }
 
@@ -267,12 +395,23 @@ fn is_object(schema: &Value) -> bool {
     schema["properties"].is_object()
 }
 
-fn schema() -> String {
-    let all = commands().into_iter();
-    let all: Map<String, Value> = all
-        .map(|command| (command.name.into(), command.schema))
+/// The JSON Schema of a record of any command; `#/$defs/mem` and so on are those of one.
+fn schema() -> Value {
+    let All { commands, mut defs } = all();
+    let any: Vec<Value> = commands
+        .iter()
+        .map(|command| json!({ "$ref": format!("#/$defs/{}", command.name) }))
         .collect();
-    serde_json::to_string_pretty(&all).expect("JSON") + "\n"
+    for command in commands {
+        defs.insert(command.name.into(), json!({ "oneOf": command.variants }));
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A record of lancet's JSON",
+        "description": "One line of the output of any command; #/$defs/mem, heap, rss (lancet heap --rss), calls, syscalls, stack, profile, patch and tune are the records of one.",
+        "anyOf": any,
+        "$defs": defs,
+    })
 }
 
 /// Compares a file of `docs/` with what it must be, or writes it.
@@ -304,23 +443,36 @@ fn the_page_is_what_the_types_say() {
 
 #[test]
 fn the_schema_is_what_the_types_say() {
-    is_what_the_types_say("json-schema.json", &schema());
+    let text = serde_json::to_string_pretty(&schema()).expect("JSON");
+    is_what_the_types_say("json-schema.json", &(text + "\n"));
 }
 
 /// One vocabulary: what a field's name ends in says its unit, and nothing is told in another.
 #[test]
 fn no_field_has_a_unit_of_its_own() {
-    for command in commands() {
-        let text = command.schema.to_string();
-        for unit in ["_us", "_ms", "_s", "seconds", "nanos"] {
-            let ends = format!("{unit}\":{{");
-            assert!(
-                !text.contains(&ends),
-                "{}: a field ends in {unit}",
-                command.name
-            );
-        }
+    let text = schema().to_string();
+    for unit in ["_us", "_ms", "_s", "seconds", "nanos"] {
+        assert!(
+            !text.contains(&format!("{unit}\":{{")),
+            "a field ends in {unit}"
+        );
     }
+}
+
+/// A link that leads to another object, or to none, would be worse than none.
+#[test]
+fn every_link_of_the_page_leads_to_one_heading() {
+    let page = page();
+    let headings = page.lines().filter_map(|line| line.strip_prefix("### "));
+    let anchor = |heading: &str| heading.to_lowercase().replace('`', "").replace(' ', "-");
+    let anchors: Vec<String> = headings.map(anchor).collect();
+    for link in page.split("](#").skip(1) {
+        let link = link.split(')').next().expect("a link ends");
+        let count = anchors.iter().filter(|anchor| *anchor == link).count();
+        assert_eq!(count, 1, "#{link}");
+    }
+    let once: BTreeSet<&String> = anchors.iter().collect();
+    assert_eq!(once.len(), anchors.len(), "two headings of one name");
 }
 
 /// A field without a meaning would be a row of the page that says nothing.

@@ -1,5 +1,6 @@
-//! The records of `lancet patch`: `process`, then with `--dry-run` `plan`… and `file`…, or `patch`…, `setting`…, `script`…, `once`
-//! of what was applied, is listed or was undone, last `stop`. With `--remedies`: `remedy`….
+//! The records of `lancet patch`: `process`, then with `--dry-run` `plan`… and `file`…, `setting`… or `script`…; else `patch`…,
+//! `setting`…, `script`…, `once` of what was applied, is listed or was undone, last `stop`. With `--remedies`: `remedy`…. What was
+//! left undone is in the exit code and on standard error; there is no record `losses`.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,8 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Address, Place, Process};
+use crate::place::{Address, Place};
+use crate::process::Process;
 
 /// A record of `lancet patch --json`.
 #[derive(Debug, Serialize)]
@@ -75,7 +77,7 @@ pub enum Record<'a> {
     Script {
         /// The process.
         pid: i32,
-        /// Its number, `s1`, by which it is undone.
+        /// Its number, `s1`, by which it is undone; of a plan `s0`.
         id: String,
         /// `planned`, `in force`, `changed`, `ends`, `undone`.
         state: &'a str,

@@ -5,8 +5,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::Place;
 use crate::losses::Losses;
+use crate::place::Place;
 
 /// A record of `lancet profile --format json`.
 #[derive(Debug, Serialize)]

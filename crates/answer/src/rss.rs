@@ -1,13 +1,13 @@
 //! The records of `lancet heap --rss`: `process`, `ledger`, `note`…, `finding`…, `row`…, `malloc` and `arena`…, `allocator`,
 //! `vm_heap`…, `compaction`…, `thread`…, `kernel`, and last `losses`. Of the file of a snapshot `process`, `ledger`, `finding`…,
-//! `row`…, `allocator` and `losses`; null is what a snapshot does not keep.
+//! `row`…, `allocated`… and `losses`; null is what a snapshot does not keep.
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::Process;
 use crate::losses::Losses;
+use crate::process::Process;
 
 /// A record of `lancet heap --rss --format json`.
 #[derive(Debug, Serialize)]
@@ -156,7 +156,7 @@ pub enum Record<'a> {
         empty_pages_before: u64,
         /// Pages without an object after.
         empty_pages: u64,
-        /// How long it took, in whole milliseconds.
+        /// How long it took, to the millisecond.
         took_ns: u64,
     },
     /// Of the file of a snapshot: what the VM has allocated beside slots.

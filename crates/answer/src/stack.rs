@@ -1,5 +1,5 @@
 //! The records of `lancet stack`. Of a process or core file: `process`, `look`, `deadlock`…, `standstill`, `gathered`…, then of each stack
-//! `stack` and its `frame`…, the innermost frame first; with `--gc` `scan`…, and with `--measure` also `collections`…. With
+//! `stack` and its `frame`…, the innermost frame first. With `--gc`: `scan`…, and with `--measure` `collections`…. With
 //! `--for`, `--every` or a started program: `looks`, `place`…, `lock`…. Of files (`FILE`, `--gem`, `--process`): `file`…, then
 //! `function`…, the biggest frame first; with `--chains` `chain`…, the deepest first; with `--diff OLD NEW` `difference` and
 //! `change`…, what grew most first. The last record is `losses`.
@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Address, Place, Process};
 use crate::losses::Losses;
+use crate::place::{Address, Place};
+use crate::process::Process;
 
 /// A record of `lancet stack --json`.
 #[derive(Debug, Serialize)]
@@ -157,7 +158,7 @@ pub enum Record<'a> {
         /// Such a function calls or jumps by a pointer or to another file, or takes an amount decided at run time.
         open: bool,
         /// Its functions, the outermost first.
-        frames: Vec<Link>,
+        frames: Vec<Called>,
     },
     /// What differs between two files, before the rows of `--diff`.
     Difference {
@@ -443,7 +444,7 @@ pub struct Variable {
 /// A function of a chain.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Link {
+pub struct Called {
     /// Where its code begins, in the file's addresses.
     pub address: Address,
     /// Its name; null: it has none.

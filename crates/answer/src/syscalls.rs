@@ -1,11 +1,12 @@
 //! The records of `lancet syscalls`: those of `lancet calls`, with `syscall` in the place of `call`, and with `-c` `count`… and
-//! `sum` in the place of `row` and `total`. The text is strace's, as the lines of `lancet syscalls` show it.
+//! `sum` in the place of `row` and `total`. `--blocked` is what `--now` is there, and `--leaks` what `--preset files` is. The
+//! text is strace's, as the lines of `lancet syscalls` show it.
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::common::{Address, Place};
+use crate::place::{Address, Place};
 
 /// A record of `lancet syscalls --json` beside those of `lancet calls`.
 #[derive(Debug, Serialize)]
@@ -13,7 +14,7 @@ use crate::common::{Address, Place};
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record<'a> {
     /// A system call, when it has ended.
-    Syscall(Box<Call<'a>>),
+    Syscall(Box<SystemCall<'a>>),
     /// System calls of one name from one place, with `-c`, in the order of the table.
     Count {
         /// Of the system call.
@@ -49,11 +50,10 @@ pub enum Record<'a> {
     },
 }
 
-/// A system call, when it has ended. (`syscalls` writes it by hand, because there are very many; a test holds the two
-/// together.)
+/// A system call, when it has ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Call<'a> {
+pub struct SystemCall<'a> {
     /// The process.
     pub pid: i32,
     /// The thread.

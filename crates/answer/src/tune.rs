@@ -39,7 +39,7 @@ pub enum Record<'a, S> {
         /// Of a change of its name: the new one.
         name: Option<&'a str>,
         /// Of an exit: how it ended.
-        end: Option<End>,
+        end: Option<Ended>,
     },
     /// How many events there were; behind them.
     End {
@@ -71,7 +71,7 @@ pub struct Check<'a, S> {
     /// The values that the verdict rests on.
     pub evidence: Vec<Evidence<'a>>,
     /// What `--apply` would write, in this order.
-    pub changes: Vec<Change<'a, S>>,
+    pub changes: Vec<Write<'a, S>>,
     /// The changes as a person would type them.
     pub commands: Vec<String>,
     /// What is left to do behind them; null: nothing.
@@ -111,7 +111,7 @@ pub struct Evidence<'a> {
 /// One write that would change the verdict.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Change<'a, S> {
+pub struct Write<'a, S> {
     /// The setting: its `interface`, and what names it there (`path`; `device` and `field` or `name`).
     pub setting: S,
     /// The value to write.
@@ -121,7 +121,7 @@ pub struct Change<'a, S> {
 /// How a process ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct End {
+pub struct Ended {
     /// The exit code; null: a signal ended it.
     pub code: Option<u32>,
     /// The signal that ended it; null: it exited.

@@ -372,10 +372,21 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").to_lowercase()
 }
 
-/// Whether a file is the table of languages, or belongs to one of them: in `languages`, or in `enter`, which has the ways into their VMs.
+/// Whether a file is the table of languages, or belongs to one of them: in `languages`, in `enter`, which has the ways into their VMs, or in
+/// the agent, which has what runs there.
 fn is_of_a_language(path: &str, languages: &[&str]) -> bool {
     let belongs = |language: &&str| {
-        let roots = ["languages", "enter"].map(|name| format!("{name}/src/{language}"));
+        let folders = [
+            "languages",
+            "enter",
+            "agent",
+            "agent/src/births",
+            "agent/src/snapshot",
+        ];
+        let roots = folders.map(|folder| match folder.contains('/') {
+            true => format!("{folder}/{language}"),
+            false => format!("{folder}/src/{language}"),
+        });
         let mut rest = roots.iter().filter_map(|root| path.strip_prefix(root));
         rest.any(|rest| rest == ".rs" || rest.starts_with('/'))
     };

@@ -1,13 +1,10 @@
 //! The outcome of a check: a verdict, its reason, the evidence, and the changes that would improve it.
 
-use serde::Serialize;
-
 use crate::setting::Setting;
 use crate::tree::Cannot;
 
 /// The seven verdicts, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It does damage: it loses data, has a hole, breaks connections.
     Harmful,
@@ -61,8 +58,7 @@ impl Verdict {
 }
 
 /// What the machine is used for, where the right value depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Short times to answer.
     Latency,
@@ -71,7 +67,7 @@ pub enum Goal {
 }
 
 /// Something that was read: where, and the value there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The file, request or counter.
     pub from: String,
@@ -80,7 +76,7 @@ pub struct Evidence {
 }
 
 /// One write that would change the verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The setting to write.
     pub setting: Setting,
@@ -89,7 +85,7 @@ pub struct Change {
 }
 
 /// What a check found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How bad it is.
     pub verdict: Verdict,
@@ -105,7 +101,6 @@ pub struct Outcome {
     /// is shown before what is only set.
     pub fails: bool,
     /// It could not be told because something that is there could not be read.
-    #[serde(skip)]
     pub unread: bool,
 }
 

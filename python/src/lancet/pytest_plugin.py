@@ -57,6 +57,6 @@ def _too_many(seen, name, most):
     lines = [f"{name} was called {len(seen)} times, at most {most} allowed:"]
     for call in seen:
         place = call["place"]
-        at = f" at {place['path']}:{place['line']}" if place else ""
+        at = f" at {place['path']}:{place['line']}" if place and place["path"] else ""
         lines.append(f"  {name}({', '.join(call['arguments'])}){at}")
     return "\n".join(lines)

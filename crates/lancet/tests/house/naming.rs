@@ -1,7 +1,7 @@
 //! Which files may name a language.
 
-/// The files that may name a language besides those of `vm`, the table `languages::ALL`, and the files and folders of `languages` and
-/// `enter` that have a language's name. Everything else asks `vm::Language`, `vm::Reader` and `languages::ALL`.
+/// The files that may name a language besides those of `vm`, the table `languages::ALL`, and the files and folders of `languages`, `enter`
+/// and `agent` that have a language's name. Everything else asks `vm::Language`, `vm::Reader` and `languages::ALL`.
 pub const NAMING: &[&str] = &[
     // `mem` is about Ruby and Python: the addresses that its agent is given, its reader in the guest, its engine outside, and what
     // is written of its answers.
@@ -18,15 +18,8 @@ pub const NAMING: &[&str] = &[
     "births/src/session/epochs.rs",
     "births/src/session/watched.rs",
     "births/src/guest.rs",
-    // How the births of a Python are counted in the guest.
     "agent/src/births.rs",
-    "agent/src/births/python/allocator.rs",
-    "agent/src/births/python/census.rs",
-    "agent/src/births/python/counting.rs",
-    "agent/src/births/python/end.rs",
-    "agent/src/births/python/names.rs",
     "process/src/error.rs",
-    "report/src/mem/json.rs",
     "lancet/src/commands/mem/args.rs",
     "lancet/src/commands/mem/started.rs",
     "lancet/src/ui/advice.rs",
@@ -44,7 +37,6 @@ pub const NAMING: &[&str] = &[
     "agent/src/snapshot.rs",
     "agent/src/snapshot/child.rs",
     "agent/src/snapshot/compact.rs",
-    "agent/src/snapshot/python.rs",
     "agent/src/snapshot/walk.rs",
     "dump/src/compaction.rs",
     "dump/src/guest.rs",

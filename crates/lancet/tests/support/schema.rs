@@ -2,13 +2,13 @@
 
 use std::sync::OnceLock;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fixtures;
 
-/// The schemas of the commands, by their names there.
-fn schemas() -> &'static Map<String, Value> {
-    static READ: OnceLock<Map<String, Value>> = OnceLock::new();
+/// The schema; below `$defs` are those of the commands and of the objects in their records.
+fn schemas() -> &'static Value {
+    static READ: OnceLock<Value> = OnceLock::new();
     READ.get_or_init(|| {
         let path = fixtures().join("../docs/json-schema.json");
         let text = std::fs::read_to_string(path).expect("the schema");
@@ -31,8 +31,11 @@ pub fn hold(commands: &[&str], record: &Value) {
     let kind = record["record"].as_str().expect("a record has a kind");
     let mut found = false;
     for command in commands {
-        let schema = &schemas()[*command];
-        let all = schema["oneOf"].as_array().expect("records").iter();
+        let schema = schemas();
+        let all = schema["$defs"][*command]["oneOf"]
+            .as_array()
+            .expect("records")
+            .iter();
         for one in all.filter(|one| one["properties"]["record"]["const"] == kind) {
             found = true;
             if let Err(error) = fits(record, one, schema) {

@@ -3,7 +3,8 @@
 use super::{CHUNK, Layout};
 use crate::json::{self, end_string, string};
 use answer::calls::Record;
-use answer::common::{Language, Place, Process};
+use answer::place::Place;
+use answer::process::{Language, Process};
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
@@ -21,10 +22,10 @@ pub(crate) fn other(event: &Event) -> Option<Record<'_>> {
     let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
     Some(match &event.kind {
         EventKind::Opened(opened) => {
-            let process = Process::new(pid, opened.command.join(" "));
-            Record::Process(match opened.vm.as_str() {
-                "" => process,
-                vm => process.with(Language::of(vm)),
+            let vm = Some(opened.vm.as_str()).filter(|vm| !vm.is_empty());
+            Record::Process(Process {
+                languages: Some(vm.map(Language::of).into_iter().collect()),
+                ..Process::new(pid, opened.command.join(" "))
             })
         }
         EventKind::Signal(signal) => Record::Signal {

@@ -11,7 +11,7 @@
 use super::still_open::{place, too_early, verdicts};
 use crate::figures::{grouped, plural, size, span};
 use answer::calls::Record;
-use answer::common::nanos;
+use answer::time::nanos;
 use calls::allocations::{LEAST_WATCH, NotFreed, PARTS, Row};
 use std::io::{self, Write};
 

@@ -11,7 +11,7 @@
 use crate::figures::{grouped, plural, span};
 use crate::text::printable;
 use answer::calls::Record;
-use answer::common::nanos;
+use answer::time::nanos;
 use calls::descriptors::{LEAST_WATCH, PARTS, StillOpen};
 use std::io::{self, Write};
 use std::time::Duration;

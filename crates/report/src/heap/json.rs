@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use answer::common::{Address, Language, Place, Process};
-use answer::heap::{Held, Holds, Record, Step};
+use answer::heap::{Holds, Link, Record, Step};
+use answer::place::{Address, Place};
+use answer::process::{Language, Process};
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
 use heap::answers::paths::{self, Ways};
 use heap::answers::suspects::Suspected;
-use heap::{Site, Snapshot, answers::Answers};
+use heap::{About, Site, Snapshot, answers::Answers};
 
 use super::format::{Format, Options};
 use super::{allocated, suspects, words};
@@ -24,6 +25,15 @@ pub static FORMAT: Format = Format {
     shows_memory: false,
     write,
 };
+
+/// The VM that a snapshot is of.
+pub(crate) fn language(about: &About) -> Language<'_> {
+    let known = vm::Language::of_prefix(&about.language);
+    Language {
+        name: known.map_or(&about.language, |known| known.description().name),
+        version: Some(&about.version),
+    }
+}
 
 /// A line of a file.
 pub(super) fn place(snapshot: &Snapshot, site: Site) -> Place<'_> {
@@ -98,11 +108,7 @@ fn address(snapshot: &Snapshot, object: u32) -> Address {
 pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
     let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
     let about = snapshot.about();
-    let language = Language {
-        name: &about.language,
-        version: Some(&about.version),
-    };
-    let process = Process::new(about.pid, &*about.command_line).with(language);
+    let process = Process::new(about.pid, &*about.command_line).with(language(about));
     record(out, &Record::Process(process))?;
     let first = Record::Snapshot {
         pid: about.pid,
@@ -128,9 +134,9 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
     Ok(())
 }
 
-fn told(answers: &Answers, steps: &[paths::Step]) -> Vec<Held> {
+fn told(answers: &Answers, steps: &[paths::Step]) -> Vec<Link> {
     let snapshot = answers.analysis.snapshot();
-    let held = |step: &paths::Step| Held {
+    let held = |step: &paths::Step| Link {
         by: words::via(snapshot, step.via),
         r#type: words::object(snapshot, step.object),
         address: address(snapshot, step.object),

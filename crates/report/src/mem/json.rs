@@ -2,9 +2,11 @@
 
 use std::io;
 
-use answer::common::{Language, Place, Process, nanos};
 use answer::losses::Loss;
-use answer::mem::{Change, Cut, Figures, Held, Record, Subject};
+use answer::mem::{Change, Cut, Earlier, Figures, Record, Subject};
+use answer::place::Place;
+use answer::process::{Language, Process};
+use answer::time::nanos;
 use births::analysis::{
     Census, Counts, Delta, Frame, Growing, Growth, Key, MERGED_PID, Report, Verdict,
 };
@@ -68,7 +70,7 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
                 rows: rest.rows,
                 figures: figures(rest.counts),
             }),
-            before: Held {
+            before: Earlier {
                 live: report.before.live,
                 bytes: report.before.bytes,
             },

@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use answer::common::{Address, Place, Process, nanos};
 use answer::patch::{Import, Record as Answer};
+use answer::place::{Address, Place};
+use answer::process::Process;
+use answer::time::nanos;
 use patch::{
     Applied, Inside, Listed, Plan, REMEDIES, Record, ScriptPatch, ScriptState, Setting,
     SettingsPlan, Stands, State, Took,

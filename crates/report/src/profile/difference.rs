@@ -13,7 +13,7 @@
 
 use std::io::{self, Write};
 
-use answer::common::Place;
+use answer::place::Place;
 use answer::profile::{Record, Run};
 use frames::profile::Profile;
 use frames::profile::difference::{Change, Difference};

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use answer::common::{Place, nanos};
+use answer::place::Place;
 use answer::profile::{Caller, OfLine, Record};
+use answer::time::nanos;
 use frames::profile::{Frame, Profile};
 
 use super::format::{Format, Head};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::common::{Language, Process};
+use answer::process::{Language, Process};
 use answer::rss::Record;
 use rss::{Finding, Ledger, VmHeap};
 
@@ -87,7 +87,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
 
 fn language(heap: &VmHeap) -> Language<'_> {
     Language {
-        name: heap.language.description().prefix,
+        name: heap.language.description().name,
         version: Some(&heap.version),
     }
 }
@@ -127,7 +127,7 @@ fn compaction(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             line(
                 out,
                 &Record::Compaction {
-                    language: language.description().prefix,
+                    language: language.description().name,
                     pages,
                     freed_pages: freed,
                     freed_bytes: bytes,
@@ -182,7 +182,7 @@ fn heaps(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
         line(
             out,
             &Record::VmHeap {
-                language: heap.language.description().prefix,
+                language: heap.language.description().name,
                 version: &heap.version,
                 used: heap.used,
                 used_bytes: heap.used_bytes,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::common::{Language, Process};
+use answer::process::Process;
 use answer::rss::Record;
 use heap::About;
 use rss::Bytes;
@@ -54,10 +54,7 @@ fn records(
     rows: &[(Bytes, String)],
     total: Bytes,
 ) -> io::Result<()> {
-    let language = Language {
-        name: &about.language,
-        version: Some(&about.version),
-    };
+    let language = crate::heap::json::language(about);
     let process = Process::new(about.pid, &*about.command_line).with(language);
     line(out, &Record::Process(process))?;
     line(

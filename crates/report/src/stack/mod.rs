@@ -24,7 +24,7 @@ pub mod ranking;
 mod states;
 mod waits;
 
-use answer::common::{Language, Process};
+use answer::process::{Language, Process};
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::repeats::Stretch;

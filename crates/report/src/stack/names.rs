@@ -1,6 +1,6 @@
 //! What stacks, frames and their files are called.
 
-use answer::common::Address;
+use answer::place::Address;
 use answer::stack::Parked;
 use frames::Scan;
 use frames::live::scripts::Script;

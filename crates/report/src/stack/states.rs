@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use answer::common::{Address, Place, nanos};
+use answer::place::{Address, Place};
 use answer::stack::WaitsFor;
+use answer::time::nanos;
 use frames::live::scripts::{Script, Turn};
 use frames::live::stack::Stack;
 use frames::live::state::State;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::tune::{Change, Check, Evidence};
+use answer::tune::{Check, Evidence, Write as Written};
 use tune::machine::Machine;
 use tune::rules::{Finding, KERNEL, Risk, Rule, count};
 use tune::setting::Setting;
@@ -22,7 +22,7 @@ fn check<'a>(machine: &Machine, finding: &'a Finding) -> Record<'a> {
         from: &one.from,
         value: &one.value,
     });
-    let changes = outcome.changes.iter().map(|change| Change {
+    let changes = outcome.changes.iter().map(|change| Written {
         setting: &change.setting,
         value: &change.value,
     });

@@ -11,8 +11,6 @@
 //! `tgid` is the process, `pid` the thread. `exit_code` is a wait status: signal in the low seven bits,
 //! 0x80 for a core, the code above. Source: include/uapi/linux/cn_proc.h.
 
-use serde::Serialize;
-
 use crate::net::netlink::word;
 
 const HEADERS: usize = 16 + 20;
@@ -22,8 +20,7 @@ const NONE: u32 = 0;
 const NO_CPU: u32 = u32::MAX;
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It exited with this code, 0 to 255.
     Code(u32),
@@ -49,8 +46,7 @@ impl End {
 }
 
 /// What happened to a process or thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A process or thread was made.
     Fork {
@@ -74,7 +70,7 @@ pub enum What {
 }
 
 /// One event of a process or thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The id of the process.
     pub pid: i32,
@@ -83,7 +79,6 @@ pub struct Event {
     /// The time of CLOCK_MONOTONIC at which it happened, in nanoseconds.
     pub nanos: u64,
     /// What happened to the process or thread.
-    #[serde(flatten)]
     pub what: What,
 }
 

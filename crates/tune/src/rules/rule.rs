@@ -2,8 +2,6 @@
 //!
 //! It is apart from the list of rules, so that each family of rules needs this file and nothing needs all of them.
 
-use serde::Serialize;
-
 use crate::machine::Machine;
 use crate::tree::Cannot;
 use crate::verdict::Outcome;
@@ -12,8 +10,7 @@ use crate::verdict::Outcome;
 pub const KERNEL: &str = "6.12.107";
 
 /// How much can go wrong when a change is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Risk {
     /// Nothing that would be noticed.
     Low,
@@ -75,13 +72,12 @@ impl Rule {
 }
 
 /// A rule's answer about one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The id of the rule.
     pub id: &'static str,
     /// What the rule is about.
     pub title: &'static str,
     /// What the rule found.
-    #[serde(flatten)]
     pub outcome: Outcome,
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use answer::common::Address;
-use answer::stack::{Link, Record};
+use answer::place::Address;
+use answer::stack::{Called, Record};
 
 use super::Chains;
 use crate::json::line;
@@ -16,7 +16,7 @@ use crate::json::line;
 pub fn write(out: &mut dyn Write, chains: &Chains<'_>) -> io::Result<()> {
     for (number, chain) in &chains.rows {
         let scan = &chains.scans[*number];
-        let frames = chain.frames.iter().map(|frame| Link {
+        let frames = chain.frames.iter().map(|frame| Called {
             address: Address(frame.range.start),
             name: scan.name(frame),
             bytes: frame.bytes,

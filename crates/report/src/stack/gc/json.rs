@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use answer::common::nanos;
 use answer::stack::Record;
+use answer::time::nanos;
 
 use super::{Collections, Scanned};
 use crate::json::line;

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use answer::common::{Address, Place, nanos};
+use answer::place::{Address, Place};
 use answer::stack::{Record, Stack};
+use answer::time::nanos;
 use frames::live::scripts::Script;
 use frames::live::unwind::End;
 

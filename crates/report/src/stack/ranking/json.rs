@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::common::Address;
+use answer::place::Address;
 use answer::stack::{Function, Record, Variable};
 use frames::ranking::Ranking;
 use frames::{Frame, How, Scan};

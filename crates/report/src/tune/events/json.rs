@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::tune::End;
+use answer::tune::Ended;
 use tune::events::{Event, Losses, What};
 
 use crate::json::line;
@@ -35,14 +35,14 @@ pub fn event(out: &mut dyn Write, event: &Event, command: &str) -> io::Result<()
     line(out, &record)
 }
 
-fn ended(end: tune::events::End) -> End {
+fn ended(end: tune::events::End) -> Ended {
     match end {
-        tune::events::End::Code(code) => End {
+        tune::events::End::Code(code) => Ended {
             code: Some(code),
             signal: None,
             core: false,
         },
-        tune::events::End::Signal { number, core } => End {
+        tune::events::End::Signal { number, core } => Ended {
             code: None,
             signal: Some(number),
             core,

@@ -1,70 +1,10 @@
-//! What records of several commands have in common.
+//! Places in programs: lines and functions of scripts, and addresses.
 
 use std::borrow::Cow;
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-
-use crate::SCHEMA;
-
-/// A process, before all else of it.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct Process<'a> {
-    /// The number of the schema: 2.
-    pub schema: u32,
-    /// The process; null: several of them, added up.
-    pub pid: Option<i32>,
-    /// Its command line, the words with a space between them.
-    pub command: Cow<'a, str>,
-    /// The VMs whose scripts, objects or functions the answer is about; null: no VM was looked for.
-    pub languages: Option<Vec<Language<'a>>>,
-}
-
-impl<'a> Process<'a> {
-    /// The record of one process.
-    pub fn new(pid: i32, command: impl Into<Cow<'a, str>>) -> Self {
-        Process {
-            schema: SCHEMA,
-            pid: Some(pid),
-            command: command.into(),
-            languages: None,
-        }
-    }
-
-    /// The same with the VM that was found in it.
-    pub fn with(mut self, language: Language<'a>) -> Self {
-        self.languages.get_or_insert_default().push(language);
-        self
-    }
-}
-
-/// A VM in a process.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub struct Language<'a> {
-    /// `Ruby`, `Python`, `Perl` or `PHP`.
-    pub name: &'a str,
-    /// Its version: `3.1.2`; null: not known.
-    pub version: Option<&'a str>,
-}
-
-impl<'a> Language<'a> {
-    /// Takes a text like `Ruby 3.1.2` apart.
-    pub fn of(text: &'a str) -> Self {
-        match text.split_once(' ') {
-            Some((name, version)) => Language {
-                name,
-                version: Some(version),
-            },
-            None => Language {
-                name: text,
-                version: None,
-            },
-        }
-    }
-}
 
 /// A place in a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -117,9 +57,4 @@ impl JsonSchema for Address {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "string", "pattern": "^0x[0-9a-f]+$", "description": "An address, as a text in hexadecimal." })
     }
-}
-
-/// A length of time, as records have it.
-pub fn nanos(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
