@@ -1,13 +1,14 @@
 //! Doors into a VM that are shut, or that somebody else uses at the same time (`vm::Door`); and what the user's text finds behind them.
 
 use std::path::Path;
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
 use crate::programs::{done, library, patch, tried};
 use crate::support::{
     Guest, Interpreter, LIMIT, Snapshot, TempDir, Watch, ask, chosen, installed, lancet, rubies,
-    run, skip, soak, until,
+    run, say, skip, soak, until,
 };
 
 /// The module of the guest that is its program.
@@ -59,8 +60,19 @@ fn a_lock_that_the_stopped_thread_holds() {
 /// Other threads take the lock all the time, and fill the queue.
 #[test]
 fn a_lock_that_others_take_all_the_time() {
-    let turns = if soak() { 200 } else { 4 };
-    for python in chosen("python", "contended") {
+    // How often the door is asked for, by patch, undo and heap in turn: a version 200 times at least, and a thousand times in all. A wait for
+    // it ends after ten seconds, and the mean of one is about a second (at a load of 6 to 14), so that 200 take two to four minutes.
+    let pythons = chosen("python", "contended");
+    let turns = match soak() {
+        true => 1000usize
+            .div_ceil(pythons.len().max(1))
+            .max(200)
+            .div_ceil(3),
+        false => 4,
+    };
+    for python in pythons {
+        let since = Instant::now();
+        let mut shut = 0;
         let folder = TempDir::new(&format!("contended-{}", python.version));
         let mut guest = pending(&python, "many", "2");
         let request = fix(&folder);
@@ -71,6 +83,7 @@ fn a_lock_that_others_take_all_the_time() {
             let is_done = output.code() == 0;
             let why = "did not answer within";
             assert!(is_done || output.stderr.contains(why), "{what}: {output:?}");
+            shut += usize::from(!is_done);
             let wanted = if is_done { "2" } else { "1" };
             assert_eq!(guest.answer_to("total"), wanted, "{what}");
             if is_done {
@@ -86,8 +99,13 @@ fn a_lock_that_others_take_all_the_time() {
             let output = run(command.arg(&heap), LIMIT);
             let is_done = [0, 4].contains(&output.code());
             assert!(is_done || output.stderr.contains(why), "{what}: {output:?}");
+            shut += usize::from(!is_done);
             assert_eq!(guest.answer_to("total"), "1", "{what}");
         }
+        let took = since.elapsed().as_secs();
+        say(format_args!(
+            "{python}: {turns} turns in {took} s, the door was shut for ten seconds {shut} times"
+        ));
         let (lines, status) = guest.end();
         assert_eq!(lines, ["wrong 0"], "{python}");
         assert!(status.success(), "{python}: {status}");
