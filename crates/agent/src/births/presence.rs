@@ -42,7 +42,7 @@ impl Agent {
         census::free(ledger);
     }
 
-    /// Runs every [`LOOK_EVERY`] births: checks whether the command is still there, and whether there is a reason to
+    /// Runs every [`LOOK_EVERY`](super::heartbeat::LOOK_EVERY) births: checks whether the command is still there, and whether there is a reason to
     /// leave.
     #[cold]
     #[inline(never)]
@@ -79,7 +79,7 @@ impl Agent {
         self.forget(ledger);
     }
 
-    /// See [`Presence::look`].
+    /// See [`Presence::look`](super::heartbeat::Presence::look).
     pub fn look(&mut self, control_page: &ControlPage) -> bool {
         let ticks = self.config.heartbeat_ticks;
         self.presence.look(control_page, ticks)
