@@ -40,6 +40,7 @@ fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
     let at_least = if alone { Duration::ZERO } else { SLEPT };
     // Many threads may wait for the same process, or each for one of its own.
     let mut known: HashMap<(i32, Duration, Call), Option<String>> = HashMap::new();
+    let mut stands: HashMap<i32, Option<Other>> = HashMap::new();
     for wait in waits.iter_mut() {
         if wait.timed {
             continue;
@@ -66,10 +67,16 @@ fn note_by(pid: i32, waits: &mut [&mut Wait], slept: Slept) {
                 .or_insert_with(|| awaits(asked, of, DEEPEST, slept));
             others.in_turn_for.clone_from(in_turn_for);
             others.in_turn = others.in_turn_for.is_some();
-            others.stands = match child {
-                Some((child, _)) if !others.in_turn => standing(child, DEEPEST),
-                _ => None,
+            let Some((child, _)) = child.filter(|_| !others.in_turn) else {
+                continue;
             };
+            if !stands.contains_key(&child) && since.elapsed() > LONGEST {
+                continue;
+            }
+            let standing = stands
+                .entry(child)
+                .or_insert_with(|| standing(child, DEEPEST));
+            others.stands.clone_from(standing);
         }
     }
 }

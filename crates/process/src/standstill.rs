@@ -13,6 +13,9 @@ use crate::asleep::Asleep;
 use crate::stop::thread_ids;
 use crate::wait::Waits;
 
+/// The most threads of a process that nobody has named which are looked at: its number is its own choice.
+const MOST: usize = 2048;
+
 /// Memory of which nothing is read: for waits of processes that nobody has named, whose lists of descriptors are not looked into.
 pub(crate) struct Nothing;
 
@@ -41,8 +44,11 @@ pub fn is(pid: i32, is_own: &mut dyn FnMut(&Asleep) -> bool) -> bool {
 }
 
 /// Whether a process stands still of which nothing is known but what the kernel shows: of that, a thread that waits for the end of another
-/// one looks as if another process could wake it.
+/// one looks as if another process could wake it. One of very many threads is not said to.
 pub(crate) fn by_the_kernel(pid: i32) -> bool {
+    if thread_ids(pid).is_ok_and(|threads| threads.len() > MOST) {
+        return false;
+    }
     let mut waits = Waits::of(pid, &Nothing);
     is(pid, &mut |asleep| {
         let wait = waits.wait(asleep.tid(), asleep.call(), None);
