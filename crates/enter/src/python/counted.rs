@@ -127,7 +127,7 @@ impl CountedPython {
                 "the agent's functions are not called where they were set: another tool changes the table of Python's allocators"
             }
             (Request::Leave, _) => {
-                "another tool (tracemalloc?) has put its functions in front of the agent's: these stay there and pass everything through"
+                "another tool (tracemalloc, another lancet?) has put its functions in front of the agent's: these stay there and pass everything through"
             }
             _ => "the VM did not do what it was asked",
         };

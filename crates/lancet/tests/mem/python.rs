@@ -138,6 +138,44 @@ fn the_table_of_allocators_is_as_before() {
     }
 }
 
+/// Two lancets count one Python: both are right, whichever leaves first, and the table is as before when both have left.
+#[test]
+fn two_lancets_count_one_python() {
+    for python in pythons("two") {
+        if !python.runs("two", "import ctypes") {
+            continue;
+        }
+        let mut guest = guest(&python, "table", &[]);
+        let own = table(&mut guest, "");
+        for first_leaves_first in [false, true] {
+            let (first, second) = (Watch::open(mem(guest.pid)), Watch::open(mem(guest.pid)));
+            table(&mut guest, "churn");
+            let (one, other) = match first_leaves_first {
+                true => (first, second),
+                false => (second, first),
+            };
+            for (watch, is_covered) in [(one, first_leaves_first), (other, false)] {
+                let output = watch.interrupt();
+                let code = if is_covered { 4 } else { 0 };
+                assert_eq!(output.code(), code, "{python}: {output:?}");
+                let report = Report::parse(&output.stdout);
+                // `"block" * 0` and `* 1` are no new blocks.
+                let blocks = 5000 - 2 * 5000_u64.div_ceil(30);
+                assert_eq!(
+                    born(report.of(guest.pid), "table.py:32:(PyObject)"),
+                    blocks,
+                    "{python}"
+                );
+            }
+            until(LIMIT, "the table as it was", || {
+                (table(&mut guest, "churn") == own).then_some(())
+            });
+        }
+        guest.tell("end");
+        guest.expect("answer 0");
+    }
+}
+
 #[test]
 fn a_hundred_attaches_under_load_change_no_result() {
     for python in pythons("cycles") {
