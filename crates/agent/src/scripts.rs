@@ -9,7 +9,7 @@
 
 mod functions;
 
-pub use functions::function;
+pub use functions::{at, function};
 
 use crate::births::agent::AGENT;
 use crate::births::python::{census, counting, end};

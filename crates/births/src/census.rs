@@ -156,6 +156,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
 
 /// Describes the losses of a count.
 pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
+    let [unlocked, misplaced, unreadable] = tally.python_lost;
     let mut losses = Vec::new();
     let mut add = |what: Lost, count: u64, words: &str| {
         if count != 0 {
@@ -179,7 +180,22 @@ pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
     add(
         Lost::Births,
         tally.elsewhere,
-        "births are not counted: they were in other interpreters, which may have locks of their own, or on threads that Python does not know",
+        "births are not counted: they were in other interpreters, which may have locks of their own",
+    );
+    add(
+        Lost::Births,
+        unlocked,
+        "births and deaths are not counted: their threads called Python's allocators without its lock",
+    );
+    add(
+        Lost::Births,
+        misplaced,
+        "births are not counted: their block, or the code that took it, is not at a multiple of 16 bytes (another tool's allocator)",
+    );
+    add(
+        Lost::Births,
+        unreadable,
+        "births are not counted: the frame that took the block could not be read",
     );
     add(
         Lost::Rows,
@@ -213,6 +229,7 @@ mod tests {
             cut: 3,
             unsized_objects: 4,
             elsewhere: 5,
+            python_lost: [6, 7, 8],
             unfinished: true,
             ..Tally::default()
         };
@@ -224,6 +241,9 @@ mod tests {
             (Lost::Births, Some(1)),
             (Lost::BirthsInCount, Some(2)),
             (Lost::Births, Some(5)),
+            (Lost::Births, Some(6)),
+            (Lost::Births, Some(7)),
+            (Lost::Births, Some(8)),
             (Lost::Rows, Some(3)),
             (Lost::Sizes, Some(4)),
             (Lost::Heap, None),

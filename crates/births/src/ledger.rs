@@ -1,7 +1,6 @@
 //! Reads the agent's books from outside.
 //!
-//! Texts, frames and call paths are written once and never change, so they are kept here between two readings; sites and
-//! kinds are read anew.
+//! Texts, frames and call paths never change, so they are kept between two readings; sites and kinds are read anew.
 
 mod large;
 #[cfg(test)]
@@ -93,6 +92,8 @@ pub struct Tally {
     pub unbooked: u64,
     /// Births in interpreters of a Python that are not counted.
     pub elsewhere: u64,
+    /// Births of a Python: without its lock (and deaths), at addresses that are not known here, and whose frame could not be read.
+    pub python_lost: [u64; 3],
     /// Objects whose own size function raised.
     pub unsized_objects: u64,
     /// Bytes the agent has mapped.
@@ -298,6 +299,11 @@ impl Reader {
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
             elsewhere: field(offset_of!(Ledger, elsewhere))?,
+            python_lost: [
+                field(offset_of!(Ledger, unlocked))?,
+                field(offset_of!(Ledger, misplaced))?,
+                field(offset_of!(Ledger, unreadable))?,
+            ],
             unsized_objects: field(offset_of!(Ledger, unsized_objects))?,
             mapped: field(offset_of!(Ledger, mapped))?,
             empty: field(offset_of!(Ledger, empty_bytes))?,

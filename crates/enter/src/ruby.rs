@@ -456,7 +456,7 @@ pub fn because(why: Farewell) -> &'static str {
         }
         Farewell::Broken => "it found a fault of its own",
         Farewell::Replaced => {
-            "another tool has set the table of the VM's allocators anew (tracemalloc that was stopped?), so that births were no longer seen"
+            "another tool has changed the table of the VM's allocators (tracemalloc that was stopped?), so that it was not sure any more that births were seen as they are"
         }
     }
 }

@@ -98,8 +98,14 @@ pub struct Ledger {
     /// Births that came while a census walked the heap and were not recorded; the next census finds these objects with
     /// the site of the object that had the slot before.
     pub unbooked: u64,
-    /// Births in other interpreters of a Python, which may have locks of their own, and on threads that the VM does not know.
+    /// Births in other interpreters of a Python, which may have locks of their own.
     pub elsewhere: u64,
+    /// Births and deaths of a Python's blocks on threads that did not have its lock.
+    pub unlocked: u64,
+    /// Births of a Python whose block, or the code of its line, is not at a multiple of 16 bytes.
+    pub misplaced: u64,
+    /// Births of a Python whose frame could not be read.
+    pub unreadable: u64,
     /// Objects of the last census whose own size function raised an exception; each counts with the size of its slot.
     pub unsized_objects: u64,
     /// Bytes that the agent has mapped for these tables.

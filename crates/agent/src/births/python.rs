@@ -18,14 +18,18 @@
 //! |---|---|
 //! | `allocator` | the table of allocators: taken, put back; our functions |
 //! | `blocks` | number and size of each living block, by its address |
+//! | `caller` | whether the running thread has the lock |
 //! | `counting` | the state, and what is done at a birth and at a death |
 //! | `census` | the walk over the living blocks |
 //! | `end` | the count at the end of a program that lancet has started |
+//! | `image` | which functions are the VM's own |
 //! | `names` | the VM's code as text |
 
 mod allocator;
 mod blocks;
+mod caller;
 pub mod census;
 pub mod counting;
 pub mod end;
+mod image;
 mod names;

@@ -7,10 +7,17 @@ use crate::shared::SCRIPT;
 /// # Safety
 /// `F` is its prototype.
 pub unsafe fn function<F: Copy>(place: usize) -> F {
+    // SAFETY: the command has written the function's address there.
+    unsafe { at((&raw const SCRIPT.python[place]).read()) }
+}
+
+/// Returns the function at this address, with its type.
+///
+/// # Safety
+/// `F` is the prototype of a function that is there.
+#[inline(always)]
+pub unsafe fn at<F: Copy>(address: u64) -> F {
     const { assert!(size_of::<F>() == size_of::<u64>()) };
-    // SAFETY: the command has written the function's address there, and a function pointer is as large as an address.
-    unsafe {
-        let address = (&raw const SCRIPT.python[place]).read();
-        core::mem::transmute_copy::<u64, F>(&address)
-    }
+    // SAFETY: as the caller says; a function pointer is as large as an address.
+    unsafe { core::mem::transmute_copy::<u64, F>(&address) }
 }

@@ -124,10 +124,10 @@ impl CountedPython {
                 "it could not map memory for its books"
             }
             (Request::Watch, _) => {
-                "the agent's functions are not called where they were set: another tool changes the table of Python's allocators"
+                "another tool has changed the table of Python's allocators since a lancet was there: whether it calls the agent's functions, and with which addresses, cannot be told"
             }
             (Request::Leave, _) => {
-                "another tool (tracemalloc, another lancet?) has put its functions in front of the agent's: these stay there and pass everything through"
+                "another tool (tracemalloc, another lancet?) has put its functions in front of the agent's, or in their place: where they are still called they pass everything through"
             }
             _ => "the VM did not do what it was asked",
         };

@@ -10,7 +10,7 @@
 //! 3.10 and `PyFrame_GetCode` with 3.9. `sys.hexversion`, read then through that layout, must agree.
 
 use super::class::{MOST_STATICS, SUBCLASSES};
-use super::state::GETTER;
+use super::state::{CURRENT, GETTER};
 use super::version::Unsupported;
 use super::{Error, Layout, Python, Version, layout};
 use crate::Memory;
@@ -25,6 +25,7 @@ pub struct Facts {
     version: u64,
     runtime: u64,
     own: u64,
+    current: u64,
     statics: u64,
     lists: u64,
     enabled: u64,
@@ -57,7 +58,7 @@ const IS_ENABLED: &str = "PyGC_IsEnabled";
 
 impl Facts {
     /// Number of words that the facts take.
-    pub const WORDS: usize = 21;
+    pub const WORDS: usize = 22;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
@@ -77,6 +78,7 @@ impl Facts {
             version: version.packed(),
             runtime,
             own: 0,
+            current: CURRENT.iter().find_map(|name| symbol(name)).unwrap_or(0),
             statics: 0,
             lists: 0,
             enabled: 0,
@@ -126,6 +128,7 @@ impl Facts {
             self.version,
             self.runtime,
             self.own,
+            self.current,
             self.statics,
             self.lists,
             self.enabled,
@@ -153,6 +156,7 @@ impl Facts {
             version,
             runtime,
             own,
+            current,
             statics,
             lists,
             enabled,
@@ -179,6 +183,7 @@ impl Facts {
             version,
             runtime,
             own,
+            current,
             statics,
             lists,
             enabled,
@@ -215,6 +220,11 @@ impl Facts {
     /// Returns the distance from a thread's `%fs` base to what leads to its own state; 0 if that was not found.
     pub const fn own(&self) -> u64 {
         self.own
+    }
+
+    /// Returns the address of the VM's function that returns the current thread state, which takes no lock; 0 if there is none.
+    pub const fn current(&self) -> u64 {
+        self.current
     }
 
     /// Returns the offset at which an interpreter keeps what belongs to its static builtin types, since 3.12.

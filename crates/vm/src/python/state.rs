@@ -13,7 +13,7 @@
 //! `PyGILState_GetThisThreadState` does nothing else than return it, so its machine code says where it is ([`Access`]). In a thread of which
 //! the state is known the variable must have that value.
 
-use super::{Error, Python};
+use super::{Error, Python, Version};
 use crate::{Fault, Memory};
 
 /// The half of a `Py_tss_t` that is its `_key`, a `pthread_key_t`; the other one is `_is_initialized`.
@@ -38,6 +38,14 @@ const CODE: usize = 48;
 
 /// The VM's function that returns a thread's own state.
 pub(super) const GETTER: &str = "PyGILState_GetThisThreadState";
+
+/// The VM's function that returns the current thread state: that of the thread that has the lock, since 3.12 that of the running thread while
+/// it has the lock of its interpreter. It takes no lock and allocates nothing. The first name came with 3.13, the second one went then.
+pub(super) const CURRENT: [&str; 2] = ["PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet"];
+
+/// From this version on the current thread state is a variable of each thread (`_Py_tss_tstate`), before it is one of the process
+/// (`_PyRuntime.gilstate.tstate_current`).
+const CURRENT_IS_THREADS: Version = Version::new(3, 12, 0);
 
 /// How a function reads a thread-local variable that it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +183,31 @@ impl<M: Memory> Python<'_, M> {
             }
         };
         Ok((state != 0 && self.is_thread(state, id)?).then_some(state))
+    }
+
+    /// Returns the state with which the running thread, of which the `%fs` base is `id`, has the lock of its interpreter; `None` if it has
+    /// none. [`thread_state`](Python::thread_state) also names a state whose lock was given up, and up to 3.11 the main interpreter's for a
+    /// thread that runs another one. `current` is what the VM's function [`Facts::current`](super::Facts::current) has returned in this thread.
+    ///
+    /// Up to 3.11 the current state is another thread's where this one does not have the lock, and that thread may end at this moment: it is
+    /// read only where it is not the thread's own, and where `is_readable` says that its page is there.
+    #[inline]
+    pub fn current_state(
+        &self,
+        id: u64,
+        current: u64,
+        is_readable: impl Fn(u64) -> bool,
+    ) -> Result<Option<u64>, Fault> {
+        if current == 0 {
+            return Ok(None);
+        }
+        if self.facts.version() < CURRENT_IS_THREADS && self.thread_state(id)? != Some(current) {
+            let at = current.wrapping_add(self.layout.thread.id);
+            if !is_readable(at) {
+                return Ok(None);
+            }
+        }
+        Ok(self.is_thread(current, id)?.then_some(current))
     }
 
     /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.

@@ -10,10 +10,14 @@
 //! reads the table while it is written calls functions and a `ctx` that fit, whichever of them are the new ones.
 //!
 //! The table may be changed by others: `tracemalloc` puts its own functions in front of ours and calls them, and puts back what it has
-//! found. If it found what was there before us, ours are not called any more. Which it is, is asked by taking one block ([`are_called`]).
+//! found. If it found what was there before us, ours are not called any more. Which it is, is asked by taking blocks ([`ask`]). A tool that
+//! has blocks in store answers without calling ours and calls them all the same for others. So ours are put in front only of what cannot
+//! lead to them: what was there when they were in no table yet, what they were in front of before, and the VM's own functions, which have
+//! nothing in store that they have taken from ours. In front of what calls them they would call each other without end.
 
-use super::counting::{self, PASSED};
+use super::counting;
 use super::names::{MEMORY, OBJECT};
+use crate::calls::thread::thread_pointer;
 use crate::scripts::function;
 use crate::shared::CONTROL_PAGE;
 use core::mem::transmute;
@@ -136,33 +140,110 @@ fn is_ours(domain: usize, table: Table) -> bool {
     table == ours(domain, table.ctx)
 }
 
-/// Whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, and the control page is as before.
+/// Sizes of the blocks by which is asked whether ours are called: tools have small blocks in store, and seldom large ones.
+const ASKED: [u64; 3] = [1, 600, 100_003];
+
+/// The thread that asks (its thread pointer), and the domain it asks in.
+static ASKING: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The last block that ours have handed out to it; 0 = none.
+static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// What is known of who takes a block of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    /// Ours are called, and the block is handed on as it is.
+    Ours,
+    /// Ours are called for a block of which another tool hands a part on: what is freed has another address than what is used.
+    Inside,
+    /// Ours are not called for these blocks.
+    NotNow,
+}
+
+/// Notes that ours have handed a block out, if it is one by which was asked. Returns whether it is.
+#[inline(always)]
+fn is_asked(domain: usize, block: u64) -> bool {
+    if CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    note_asked(domain, block)
+}
+
+#[cold]
+#[inline(never)]
+fn note_asked(domain: usize, block: u64) -> bool {
+    let asks = ASKING[domain].load(Ordering::Relaxed);
+    let is_asked = asks != 0 && asks == thread_pointer();
+    if is_asked {
+        HANDED_OUT.store(block, Ordering::Relaxed);
+    }
+    is_asked
+}
+
+/// Returns whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, and the control page is as before.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
-unsafe fn are_called(domain: usize, table: Table) -> bool {
+unsafe fn ask(domain: usize, table: Table) -> Calls {
     if BEHIND[domain].is_nothing() {
-        return false;
+        return Calls::NotNow;
     }
     if is_ours(domain, table) {
-        return true;
+        return Calls::Ours;
     }
     let hooked = CONTROL_PAGE.hooked.swap(0, Ordering::Relaxed);
-    PASSED.store(0, Ordering::Relaxed);
-    // SAFETY: these are the functions by which the VM takes and frees blocks of this domain, with its lock, which the caller holds.
-    unsafe {
-        let malloc: Malloc = transmute(table.malloc);
-        let free: Free = transmute(table.free);
-        let block = malloc(table.ctx, 1);
-        if block != 0 {
-            free(table.ctx, block);
-        }
+    ASKING[domain].store(thread_pointer(), Ordering::Relaxed);
+    let mut calls = Calls::NotNow;
+    for size in ASKED {
+        HANDED_OUT.store(0, Ordering::Relaxed);
+        // SAFETY: these are the functions by which the VM takes and frees blocks of this domain, with its lock, which the caller holds.
+        let block = unsafe {
+            let malloc: Malloc = transmute(table.malloc);
+            let free: Free = transmute(table.free);
+            let block = malloc(table.ctx, size);
+            if block != 0 {
+                free(table.ctx, block);
+            }
+            block
+        };
+        calls = match HANDED_OUT.load(Ordering::Relaxed) {
+            0 => calls,
+            handed if handed != block => Calls::Inside,
+            _ if calls == Calls::Inside => calls,
+            _ => Calls::Ours,
+        };
     }
+    ASKING[domain].store(0, Ordering::Relaxed);
     CONTROL_PAGE.hooked.store(hooked, Ordering::Relaxed);
-    PASSED.load(Ordering::Relaxed) != 0
+    calls
 }
 
-/// Puts ours in front, where they are not. Returns whether they are called then.
+/// Whether this table, in which ours are not called for some blocks, cannot lead to them for others either.
+fn is_innocent(domain: usize, table: Table) -> bool {
+    let behind = &BEHIND[domain];
+    let functions = [table.malloc, table.calloc, table.realloc, table.free];
+    behind.is_nothing() || behind.table(table.ctx) == table || are_vms(&functions)
+}
+
+/// The functions of the VM that a test makes up.
+#[cfg(test)]
+static OWN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+/// Whether these are the VM's own functions.
+fn are_vms(functions: &[u64]) -> bool {
+    #[cfg(test)]
+    return functions.iter().all(|function| {
+        OWN.iter()
+            .any(|own| own.load(Ordering::Relaxed) == *function)
+    });
+    #[cfg(not(test))]
+    {
+        // SAFETY: the command has written the function's address; it is taken as a number.
+        let known = unsafe { function::<u64>(GET_ALLOCATOR) };
+        super::image::are_in_file_of(known, functions)
+    }
+}
+
+/// Puts ours in front, where they are not and may be. Returns whether they are called then, for the blocks that are used.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
@@ -172,7 +253,7 @@ pub unsafe fn take() -> bool {
     unsafe {
         for (domain, behind) in BEHIND.iter().enumerate() {
             let found = read(domain);
-            if !are_called(domain, found) {
+            if ask(domain, found) == Calls::NotNow && is_innocent(domain, found) {
                 behind.set(found);
                 write(domain, ours(domain, found.ctx));
             }
@@ -181,13 +262,13 @@ pub unsafe fn take() -> bool {
     }
 }
 
-/// Whether ours are called in both domains.
+/// Whether ours are called in both domains, for the blocks that are used.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
 pub unsafe fn are_all_called() -> bool {
     // SAFETY: the caller holds the VM's lock, at a safe point.
-    (0..DOMAINS.len()).all(|domain| unsafe { are_called(domain, read(domain)) })
+    (0..DOMAINS.len()).all(|domain| unsafe { ask(domain, read(domain)) == Calls::Ours })
 }
 
 /// Puts back what was there, where ours are in the table. Returns whether none of ours is in it now; others may still call ours.
@@ -209,7 +290,7 @@ pub unsafe fn put_back() -> bool {
     out
 }
 
-/// Whether somebody calls ours although they are not in the table: others have put theirs in front of ours.
+/// Whether somebody calls ours, or may do so, although they are not in the table: others have put theirs in front of ours.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
@@ -217,7 +298,8 @@ pub unsafe fn are_covered() -> bool {
     // SAFETY: the caller holds the VM's lock, at a safe point.
     (0..DOMAINS.len()).any(|domain| unsafe {
         let found = read(domain);
-        !is_ours(domain, found) && are_called(domain, found)
+        let is_unknown = || !is_innocent(domain, found);
+        !is_ours(domain, found) && (ask(domain, found) != Calls::NotNow || is_unknown())
     })
 }
 
@@ -241,7 +323,7 @@ unsafe fn behind<F: Copy>(address: &AtomicU64) -> F {
 unsafe extern "C" fn malloc<const DOMAIN: usize>(ctx: u64, size: u64) -> u64 {
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     let block = unsafe { behind::<Malloc>(&BEHIND[DOMAIN].malloc)(ctx, size) };
-    if block != 0 {
+    if block != 0 && !is_asked(DOMAIN, block) {
         counting::born(KINDS[DOMAIN], block, size);
     }
     block

@@ -4,12 +4,12 @@
 //! program's finalizers, as each collection does, so nothing of ours is held meanwhile, and other threads may run.
 
 use super::allocator;
-use super::counting::{BIRTHS, Births, elsewhere};
+use super::counting::{Births, Held, tell_lost};
 use crate::births::tally::{add_living, row};
 use crate::guard;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::scripts::function;
-use crate::shared::LEDGER;
 use crate::snapshot::python_reader;
 use wire::script::python::COLLECT;
 use wire::slots::{epoch_of, site_of};
@@ -22,9 +22,10 @@ const COLLECT_FIRST: u64 = 1;
 pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, at a safe point.
     if !unsafe { allocator::are_all_called() } {
-        // SAFETY: the VM's lock is held, under which alone these are used.
-        let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
-        births.depart(ledger, Farewell::Replaced);
+        if let Some(mut held) = Held::wait() {
+            let (births, ledger) = held.both();
+            births.depart(ledger, Farewell::Replaced);
+        }
         return Reply::Refused;
     }
     let collected = match argument & COLLECT_FIRST {
@@ -32,16 +33,18 @@ pub fn take(argument: u64) -> Reply {
         _ => collect(),
     };
     let started = sys::now();
+    let Some(mut held) = Held::wait() else {
+        return Reply::Refused;
+    };
     // SAFETY: `count` owns nothing that a panic would leak and calls no code of the VM.
-    let counted = unsafe { guard::guarded(count, 0) };
-    // SAFETY: the VM's lock is held, and `count` has returned.
-    let ledger = unsafe { &mut *(&raw mut LEDGER) };
+    let counted = unsafe { guard::guarded(count, (&raw mut held) as u64) };
     if guard::broken() {
         return Reply::Refused;
     }
     if counted == 0 {
         return Reply::NoMemory;
     }
+    let (_, ledger) = held.both();
     ledger.gc_nanos = collected.unwrap_or(0);
     ledger.garbage = u64::from(collected.is_none());
     ledger.collector_off = 0;
@@ -65,9 +68,10 @@ fn collect() -> Option<u64> {
     Some((sys::now() - started).max(1))
 }
 
-extern "C" fn count(_: u64) -> u64 {
-    // SAFETY: the VM's lock is held, and `take` uses none of these meanwhile.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
+extern "C" fn count(held: u64) -> u64 {
+    // SAFETY: `take` passes the address of its own `Held`, which lives until this returns.
+    let held = unsafe { &mut *ours::<Held>(held) };
+    let (births, ledger) = held.both();
     u64::from(births.count(ledger).is_some())
 }
 
@@ -90,7 +94,7 @@ impl Births {
             }
         });
         ledger.slots = blocks;
-        ledger.elsewhere = elsewhere();
+        tell_lost(ledger);
         self.tally.add_births(&self.books, ledger)?;
         ledger.mapped = self.books.mapped(ledger) + self.blocks.mapped() + self.tally.mapped();
         whole

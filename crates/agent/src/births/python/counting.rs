@@ -1,28 +1,29 @@
 //! The state of `mem` in a Python, and what is done when a block is taken and when it is freed.
 //!
-//! A call counts if the control page says that our functions count, and if the running thread is in the main interpreter. All else passes
-//! through: of a forked child, whose page the kernel has wiped; of an interpreter with a lock of its own; of a thread that Python does not
-//! know. Where calls pass through, ours take themselves out of the table after some of them.
+//! A call counts if the control page says that our functions count, and if the running thread has the lock of the main interpreter. All else
+//! passes through: of a forked child, whose page the kernel has wiped; of an interpreter with a lock of its own; of a thread without the
+//! lock, which is forbidden and done. Where calls pass through, ours take themselves out of the table after some of them.
+//!
+//! Whether a thread has the lock is asked of the VM at each call ([`Python::current_state`]). That the books are used by one thread at a time
+//! does not depend on the answer: whoever uses them has [`Held`], and who finds it taken passes through.
 
 use super::allocator;
 use super::blocks::{Blocks, Known};
+use super::caller::{Caller, caller, note, who};
 use super::names::Names;
 use crate::births::books::{Booked, Books, CUT_HERE, DEEPEST, Desk, Key};
 use crate::births::heartbeat::{LOOK_EVERY, Presence};
 use crate::births::tally::Tally;
-use crate::calls::thread::thread_pointer;
 use crate::guard;
 use crate::memory::direct::Direct;
 use crate::memory::follow::ours;
 use crate::memory::store::mix;
+use crate::memory::sys;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
 use crate::snapshot::python_reader;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use vm::python::{Python, Version};
+use vm::python::Python;
 use wire::{Farewell, Ledger, Reply, State};
-
-/// From this version on an interpreter may have a lock of its own (PEP 684).
-const OWN_LOCKS: Version = Version::new(3, 12, 0);
 
 /// Entries whose numbers are remembered.
 const RECENT: usize = 256;
@@ -36,24 +37,54 @@ fn place_of(key: Key) -> usize {
 }
 
 /// Calls that have passed through.
-pub static PASSED: AtomicU32 = AtomicU32::new(0);
+static PASSED: AtomicU32 = AtomicU32::new(0);
 /// Births that were not counted, because the thread is in no interpreter that is counted.
 static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
+/// Births and deaths that were not seen, because the thread did not have the lock.
+static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 
-/// Who is counted. It is written once, before our functions are in the table for the first time, because threads with another lock read it;
-/// for one process it is always the same.
-struct Counted {
-    reader: Option<Python<'static, Direct>>,
-    /// The main interpreter, where others may have locks of their own; 0 = all share one.
-    main: u64,
+/// 1 = a thread uses [`BIRTHS`] and the ledger.
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+/// How often is waited for a thread that uses them without the lock, which may be stopped; each time a millisecond.
+const TRIES: u32 = 50;
+
+/// The right to use [`BIRTHS`] and the ledger, which one thread has at a time, whatever the VM's lock is.
+pub struct Held(());
+
+impl Held {
+    /// Takes it, unless somebody has it. Nobody waits for it at a birth or a death.
+    #[inline(always)]
+    pub fn take() -> Option<Held> {
+        (IN_USE.swap(1, Ordering::Acquire) == 0).then_some(Held(()))
+    }
+
+    /// Takes it; waits for a while where a thread has it. `None`: that thread may be stopped, or was not copied by a fork.
+    pub fn wait() -> Option<Held> {
+        (0..TRIES).find_map(|_| {
+            let held = Held::take();
+            if held.is_none() {
+                sys::pause(1_000_000);
+            }
+            held
+        })
+    }
+
+    /// What it is the right to.
+    #[inline(always)]
+    pub fn both(&mut self) -> (&mut Births, &mut Ledger) {
+        // SAFETY: there is one value of this type at a time. The command reads and writes single words of the ledger only.
+        unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) }
+    }
 }
 
-static mut COUNTED: Counted = Counted {
-    reader: None,
-    main: 0,
-};
+impl Drop for Held {
+    #[inline(always)]
+    fn drop(&mut self) {
+        IN_USE.store(0, Ordering::Release);
+    }
+}
 
-/// What is counted. It is used with the lock of the main interpreter alone.
+/// What is counted. It is used with the lock of the main interpreter, and by who has [`Held`].
 pub struct Births {
     pub names: Names,
     pub books: Books,
@@ -70,7 +101,7 @@ pub struct Births {
     frames: [(u64, u64); DEEPEST],
 }
 
-pub static mut BIRTHS: Births = Births::new();
+static mut BIRTHS: Births = Births::new();
 
 impl Births {
     pub const fn new() -> Self {
@@ -131,6 +162,26 @@ impl Births {
             self.reborn(ledger, at);
         }
         Some(())
+    }
+
+    /// Notes why a birth could not be booked.
+    #[cold]
+    #[inline(never)]
+    fn lose(&self, ledger: &mut Ledger, state: u64, kind: u64, at: u64) {
+        let is_misplaced = |reader: &Python<'static, Direct>| {
+            let frames = reader.frames(state).take(self.depth);
+            let mut codes = frames.map_while(Result::ok).map(|frame| frame.point.code);
+            codes.any(|code| !Blocks::is_place(code))
+        };
+        let loss = if !Blocks::is_place(at) || self.names.reader.as_ref().is_some_and(is_misplaced)
+        {
+            &mut ledger.misplaced
+        } else if self.key(state, kind).is_none() {
+            &mut ledger.unreadable
+        } else {
+            &mut ledger.lost_memory
+        };
+        *loss += 1;
     }
 
     /// Counts a birth at a line that was not seen just now.
@@ -288,31 +339,31 @@ extern "C" fn drop_gone(argument: u64) -> u64 {
 
 /// Whether the control page says that calls count.
 #[inline(always)]
-fn is_open() -> bool {
+fn counts() -> bool {
     let page = &CONTROL_PAGE;
-    let is_open = page.hooked.load(Ordering::Relaxed) != 0
-        && page.state.load(Ordering::Relaxed) == State::Open as u32;
-    if !is_open {
+    page.hooked.load(Ordering::Relaxed) != 0
+        && page.state.load(Ordering::Relaxed) == State::Open as u32
+}
+
+/// Returns the right to count what the running thread does, and its state.
+#[inline(always)]
+fn counted() -> Option<(Held, u64)> {
+    if !counts() {
         passes();
+        return None;
     }
-    is_open
-}
-
-/// Returns the state of the running thread, if what it does is counted.
-#[inline(always)]
-fn counted() -> Option<u64> {
-    if is_open() { own_state() } else { None }
-}
-
-/// Returns the state of the running thread, if it is in an interpreter that is counted.
-#[inline(always)]
-fn own_state() -> Option<u64> {
-    // SAFETY: it is written once, before our functions are in the table for the first time.
-    let Counted { reader, main } = unsafe { &*(&raw const COUNTED) };
-    let reader = reader.as_ref()?;
-    let state = reader.thread_state(thread_pointer()).ok()??;
-    let is_main = *main == 0 || reader.interpreter_of(state) == Ok(*main);
-    is_main.then_some(state)
+    let lost = match caller() {
+        // While it was taken, somebody else may have left.
+        Caller::Counted(state) => match Held::take() {
+            Some(held) if counts() => return Some((held, state)),
+            Some(_) => return None,
+            None => &UNLOCKED,
+        },
+        Caller::Elsewhere => &ELSEWHERE,
+        Caller::Unlocked => &UNLOCKED,
+    };
+    lost.fetch_add(1, Ordering::Relaxed);
+    None
 }
 
 /// Notes that a call has passed through. After some of them ours take themselves out of the table: the command is gone, or this is a child
@@ -321,28 +372,34 @@ fn own_state() -> Option<u64> {
 #[inline(never)]
 fn passes() {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed);
-    if passed % LOOK_EVERY != LOOK_EVERY - 1 || own_state().is_none() {
-        return;
+    let is_due = passed % LOOK_EVERY == LOOK_EVERY - 1;
+    if is_due && matches!(caller(), Caller::Counted(_)) {
+        leave_table();
     }
-    // SAFETY: the thread is in the main interpreter and calls an allocator, so it holds that interpreter's lock.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
-    births.leave(ledger);
+}
+
+/// Takes ours out of the table, and unmaps all memory if no thread is in it; otherwise it is kept until the next attach. Returns whether none
+/// of ours is in the table. The VM's lock is held.
+fn leave_table() -> bool {
+    CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
+    // Who comes now finds that nothing counts.
+    if let Some(mut held) = Held::wait() {
+        let (births, ledger) = held.both();
+        return births.leave(ledger);
+    }
+    // SAFETY: the VM's lock is held, as `put_back` requires. Our functions are called with no lock of the allocators held.
+    unsafe { allocator::put_back() }
 }
 
 /// Called for a block that was taken.
 #[inline(always)]
 pub fn born(kind: u64, at: u64, size: u64) {
-    let Some(state) = counted() else {
-        if CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0 {
-            ELSEWHERE.fetch_add(1, Ordering::Relaxed);
-        }
+    let Some((mut held, state)) = counted() else {
         return;
     };
-    // SAFETY: the thread is in the main interpreter and calls an allocator, so it holds that interpreter's lock; and ours call nothing
-    // of the VM while they use these.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
+    let (births, ledger) = held.both();
     if births.born(ledger, state, kind, at, size).is_none() {
-        ledger.lost_memory += 1;
+        births.lose(ledger, state, kind, at);
     }
     births.presence.until_look -= 1;
     if births.presence.until_look == 0 {
@@ -353,15 +410,8 @@ pub fn born(kind: u64, at: u64, size: u64) {
 /// Called for a block that is about to be freed; returns what is known of it.
 #[inline(always)]
 pub fn dead(at: u64) -> Option<Known> {
-    // SAFETY: it is written once, before our functions are in the table for the first time.
-    let main = unsafe { (*(&raw const COUNTED)).main };
-    // Where all interpreters share one lock, whoever frees a block has it.
-    if !is_open() || (main != 0 && own_state().is_none()) {
-        return None;
-    }
-    // SAFETY: as in `born`.
-    let births = unsafe { &mut *(&raw mut BIRTHS) };
-    births.blocks.dead(at)
+    let (mut held, _) = counted()?;
+    held.both().0.blocks.dead(at)
 }
 
 /// Called for a block that was known, when it is sure that it is freed.
@@ -370,40 +420,39 @@ pub fn bury(at: u64, known: Known) {
     if !known.block.is_owner() {
         return;
     }
-    // SAFETY: as in `born`: `dead` was called on this thread just now.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
-    births.reborn(ledger, at);
+    if let Some((mut held, _)) = counted() {
+        let (births, ledger) = held.both();
+        births.reborn(ledger, at);
+    }
 }
 
 /// Called for a block that was to be moved and was not.
 #[cold]
 #[inline(never)]
 pub fn revive(at: u64, known: Known) {
-    if counted().is_none() {
-        return;
-    }
-    // SAFETY: as in `born`.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
-    if births.blocks.restore(at, known).is_none() {
-        ledger.lost_memory += 1;
+    if let Some((mut held, _)) = counted() {
+        let (births, ledger) = held.both();
+        if births.blocks.restore(at, known).is_none() {
+            ledger.lost_memory += 1;
+        }
     }
 }
 
 /// Begins to count. The VM's lock is held, at a safe point.
 pub fn watch() -> Reply {
-    // SAFETY: the VM's lock is held, under which alone these are used. The command writes `CONFIG` only while no thread runs here.
-    let (births, ledger, config) = unsafe {
-        (
-            &mut *(&raw mut BIRTHS),
-            &mut *(&raw mut LEDGER),
-            *(&raw const CONFIG),
-        )
-    };
     CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
+    let Some(mut held) = Held::wait() else {
+        return Reply::Refused;
+    };
+    let (births, ledger) = held.both();
+    // SAFETY: the command writes `CONFIG` only while no thread runs here.
+    let config = unsafe { *(&raw const CONFIG) };
     births.forget(ledger);
     guard::begin_anew();
     ELSEWHERE.store(0, Ordering::Relaxed);
-    (ledger.lost_memory, ledger.unbooked, ledger.moved) = (0, 0, 0);
+    UNLOCKED.store(0, Ordering::Relaxed);
+    (ledger.lost_memory, ledger.misplaced, ledger.unreadable) = (0, 0, 0);
+    (ledger.unbooked, ledger.moved) = (0, 0);
     (ledger.slot_roots, ledger.page_shift) = (0, 0);
     let Some(counted) = python_reader().and_then(who) else {
         return Reply::Refused;
@@ -411,11 +460,11 @@ pub fn watch() -> Reply {
     births.names.reader = counted.reader.as_ref().map(|reader| reader.over(&Direct));
     births.depth = (config.depth.max(1) as usize).min(DEEPEST - 1);
     births.ticks = config.heartbeat_ticks;
-    // SAFETY: the VM's lock is held, and as long as there is no reader, our functions have never been in the table.
-    unsafe {
-        if (*(&raw const COUNTED)).reader.is_none() {
-            (&raw mut COUNTED).write(counted);
-        }
+    // SAFETY: the VM's lock is held.
+    unsafe { note(counted) };
+    // This thread has the lock.
+    if !matches!(caller(), Caller::Counted(_)) {
+        return Reply::Refused;
     }
     if births.open(ledger).is_none() {
         births.forget(ledger);
@@ -430,27 +479,9 @@ pub fn watch() -> Reply {
     Reply::Done
 }
 
-/// Who is counted of this Python; `None` if threads do not find their states, or if the death of code is not that of a block.
-fn who(reader: Python<'static, Direct>) -> Option<Counted> {
-    let facts = reader.facts();
-    if facts.own() == 0 || reader.is_code_collected().unwrap_or(true) {
-        return None;
-    }
-    let main = match facts.version() < OWN_LOCKS {
-        true => 0,
-        false => reader.main_interpreter().ok()?,
-    };
-    Some(Counted {
-        reader: Some(reader),
-        main,
-    })
-}
-
-/// Leaves. The VM's lock is held, at a safe point. [`Reply::Refused`]: somebody calls ours still.
+/// Leaves. The VM's lock is held, at a safe point. [`Reply::Refused`]: somebody calls ours still, or may do so.
 pub fn leave() -> Reply {
-    // SAFETY: the VM's lock is held, under which alone these are used.
-    let (births, ledger) = unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) };
-    let out = births.leave(ledger);
+    let out = leave_table();
     // SAFETY: the VM's lock is held, at a safe point.
     let covered = unsafe { allocator::are_covered() };
     CONTROL_PAGE
@@ -462,7 +493,8 @@ pub fn leave() -> Reply {
     }
 }
 
-/// Births that were not counted until now, because their threads are in no interpreter that is counted.
-pub fn elsewhere() -> u64 {
-    ELSEWHERE.load(Ordering::Relaxed)
+/// Writes to the ledger what was lost without the right to write there.
+pub fn tell_lost(ledger: &mut Ledger) {
+    ledger.elsewhere = ELSEWHERE.load(Ordering::Relaxed);
+    ledger.unlocked = UNLOCKED.load(Ordering::Relaxed);
 }

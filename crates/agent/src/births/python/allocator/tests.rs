@@ -117,6 +117,10 @@ fn vm() -> ([Table; 2], MutexGuard<'static, ()>) {
         realloc: own_realloc as *const () as u64,
         free: own_free as *const () as u64,
     });
+    let functions = [own[0].malloc, own[0].calloc, own[0].realloc, own[0].free];
+    for (place, function) in OWN.iter().zip(functions) {
+        place.store(function, Ordering::Relaxed);
+    }
     *tables() = own;
     CALLS.lock().expect("no holder panics").clear();
     COVERED.store(0, Ordering::Relaxed);
@@ -235,6 +239,59 @@ fn that_ours_are_gone_is_seen() {
         assert!(!are_all_called());
         assert!(take(), "they are put in front again");
         assert!(are_all_called());
+        assert!(put_back());
+    }
+    assert_eq!(*tables(), own);
+}
+
+/// Whether the tool in front answers from what it has in store, and how many bytes it puts before each block.
+static STORE: AtomicUsize = AtomicUsize::new(0);
+static HEADER: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" fn store_malloc(ctx: u64, size: u64) -> u64 {
+    if STORE.load(Ordering::Relaxed) != 0 {
+        return 0x7000;
+    }
+    // SAFETY: as `cover_malloc`.
+    unsafe { cover_malloc(ctx, size) + HEADER.load(Ordering::Relaxed) }
+}
+
+unsafe extern "C" fn store_free(ctx: u64, block: u64) {
+    if STORE.load(Ordering::Relaxed) == 0 {
+        // SAFETY: as `cover_free`.
+        unsafe { cover_free(ctx, block - HEADER.load(Ordering::Relaxed)) };
+    }
+}
+
+/// A tool that has blocks in store, in front of ours: it answers without calling ours, and would be called by them without end if they were
+/// put in front of it.
+#[test]
+fn ours_are_not_put_in_front_of_what_may_lead_to_them() {
+    let (own, _one) = vm();
+    // SAFETY: no other thread uses the made-up VM.
+    unsafe {
+        assert!(take());
+        let taken = *tables();
+        cover();
+        for table in tables().iter_mut() {
+            table.malloc = store_malloc as *const () as u64;
+            table.free = store_free as *const () as u64;
+        }
+        let stored = *tables();
+        STORE.store(1, Ordering::Relaxed);
+        HEADER.store(0, Ordering::Relaxed);
+        assert!(put_back() && are_covered() && !are_all_called());
+        assert!(!take());
+        assert_eq!(*tables(), stored);
+        STORE.store(0, Ordering::Relaxed);
+        assert!(take() && are_all_called(), "they are called");
+        assert_eq!(*tables(), stored);
+        // What is freed has another address than what is used: lines would be kept under addresses that die unseen.
+        HEADER.store(16, Ordering::Relaxed);
+        assert!(!take() && !are_all_called() && are_covered());
+        assert_eq!(*tables(), stored);
+        HEADER.store(0, Ordering::Relaxed);
+        *tables() = taken;
         assert!(put_back());
     }
     assert_eq!(*tables(), own);
