@@ -19,6 +19,7 @@ use crate::shared::{CONFIG, CONTROL_PAGE, SCRIPT};
 use crate::snapshot::{self, Heap};
 use core::sync::atomic::Ordering;
 use vm::Memory;
+use wire::control_page::CENSUS_BLOCKED;
 use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
 use wire::script::python::{
     ADD_PENDING_CALL, AS_UTF8, DEC_REF, DICT_NEW, ERR_CLEAR, ERR_FETCH, ERR_RESTORE,
@@ -81,7 +82,11 @@ extern "C" fn enter_python(what: u64) -> u64 {
         unsafe {
             let add: unsafe extern "C" fn(extern "C" fn(u64) -> i32, u64) -> i32 =
                 function(ADD_PENDING_CALL);
-            add(pending, 0);
+            // Written before: Python may make the call as soon as it is added.
+            CONTROL_PAGE.pending.store(1, Ordering::Relaxed);
+            if add(pending, 0) != 0 {
+                CONTROL_PAGE.pending.store(0, Ordering::Relaxed);
+            }
         }
     }
     if what & LOCK != 0 {
@@ -101,6 +106,7 @@ extern "C" fn enter_python(what: u64) -> u64 {
 
 /// Python's main thread calls this at a safe point, with the lock held. An exception that it leaves is raised in the program there.
 extern "C" fn pending(_: u64) -> i32 {
+    CONTROL_PAGE.pending.store(0, Ordering::Relaxed);
     python(false)
 }
 
@@ -109,8 +115,9 @@ pub fn at_script() {
     python(true);
 }
 
-/// Does what is requested of the births of a Python. Its lock is held, at a safe point.
-fn count(request: u32) -> Reply {
+/// Does what is requested of the births of a Python. Its lock is held, at a safe point; `alone` = the thread was taken from a call that it
+/// waits in, so none of the program's code may run.
+fn count(request: u32, alone: bool) -> Reply {
     if request == Request::Watch as u32 {
         // SAFETY: `CONFIG` is written only while no thread runs here.
         if unsafe { (*(&raw const CONFIG)).census_at_end } != 0 {
@@ -122,7 +129,8 @@ fn count(request: u32) -> Reply {
         counting::leave()
     } else if request == Request::Census as u32 && CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0
     {
-        census::take(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+        let argument = CONTROL_PAGE.argument.load(Ordering::Relaxed);
+        census::take(argument | if alone { CENSUS_BLOCKED } else { 0 })
     } else {
         Reply::Refused
     }
@@ -145,7 +153,7 @@ fn python(alone: bool) -> i32 {
         return 0;
     }
     if request != Request::Evaluate as u32 {
-        jobs::end(asked, count(request));
+        jobs::end(asked, count(request, alone));
         return 0;
     }
     // SAFETY: Python's lock is held, at a safe point; no other thread is at work, and the command has ended the text with a zero.

@@ -34,3 +34,4 @@ pub use merge::{MERGED_PID, merge};
 pub use owner::owner;
 pub use report::{Report, Rest, Row};
 pub use view::{By, Fold, Order, View};
+pub use wire::ledger::Uncollected;

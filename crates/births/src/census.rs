@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::{Alive, Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount};
+use crate::analysis::{
+    Alive, Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
+};
 use crate::intervals::OfGuest;
 use crate::ledger::{Line, Tally};
 use wire::ledger::INTERVALS;
@@ -150,7 +152,11 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         gc_pause: tally.gc,
         walk_pause: tally.walk,
         losses: losses(tally),
-        garbage_included: tally.gc.is_none(),
+        uncollected: match (tally.gc, tally.uncollected) {
+            (Some(_), _) => Uncollected::Ran,
+            (None, Uncollected::Ran) => Uncollected::Unasked,
+            (None, why) => why,
+        },
     }
 }
 

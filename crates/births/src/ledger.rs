@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ledger::{ANONYMOUS, FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, TEXT};
+use wire::ledger::{ANONYMOUS, FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, TEXT, Uncollected};
 use wire::{Counts, Frame, Kind, Ledger, Segments, Site};
 
 /// A line of Ruby code.
@@ -82,6 +82,8 @@ pub struct Tally {
     pub before: Vec<(Arc<str>, bool, Counts)>,
     /// How long the garbage collector took; `None` = it did not run.
     pub gc: Option<Duration>,
+    /// Why it did not; what [`Uncollected::Ran`] says only `gc` does.
+    pub uncollected: Uncollected,
     /// How long the walk took.
     pub walk: Duration,
     /// The types of which living objects are threads.
@@ -295,6 +297,7 @@ impl Reader {
         let gc = field(offset_of!(Ledger, gc_nanos))?;
         let tally = Tally {
             gc: (gc != 0).then(|| Duration::from_nanos(gc)),
+            uncollected: Uncollected::of(field(offset_of!(Ledger, garbage))?),
             walk: Duration::from_nanos(field(offset_of!(Ledger, walk_nanos))?),
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,

@@ -103,7 +103,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: false,
+        uncollected: births::analysis::Uncollected::Ran,
     })
 }
 
@@ -323,7 +323,7 @@ fn a_merge_names_its_guests() {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: false,
+        uncollected: births::analysis::Uncollected::Ran,
     };
     let two = Census {
         pid: 12,
@@ -344,7 +344,7 @@ fn a_merge_names_its_guests() {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: true,
+        uncollected: births::analysis::Uncollected::Unasked,
         ..one.clone()
     };
     let merged = merge(&[one, two]).unwrap();
@@ -356,6 +356,6 @@ fn a_merge_names_its_guests() {
     assert_eq!(merged.walk_pause, Duration::from_millis(4));
     assert_eq!(merged.losses.len(), 1);
     assert_eq!(merged.losses[0].text, "PID 12: 3 births had no room");
-    assert!(merged.garbage_included);
+    assert!(merged.includes_garbage());
     assert_eq!(merge(&[]), None);
 }

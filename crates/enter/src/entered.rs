@@ -269,6 +269,11 @@ impl Entered {
         quiet(&self.resident, &self.memory)
     }
 
+    /// Whether it can no longer be asked, because its agent was made quiet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.open.get()
+    }
+
     /// Makes the process reap its copy, which has ended by now.
     fn reap(&self) -> Result<()> {
         if !self.has_copy.replace(false) {

@@ -29,12 +29,14 @@ pub use snapshot::CopyablePython;
 use crate::entered::{Entered, Reached, poll};
 use crate::interpreter::Interpreter;
 use crate::script;
+use doors::is_in_call;
 use hooks::Threads;
 use inject::Image;
 use inject::doors::Open;
 use inject::remote_call::Work;
 use inject::resident::Resident;
 use inject::tracee::Tracee;
+use process::asked::Wait;
 use process::error::{Error, Result};
 use process::guest::Status;
 use process::memory::GuestMemory;
@@ -44,8 +46,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::python::Facts;
 use vm::{Door, Language};
+use wire::control_page::CENSUS_BLOCKED;
 use wire::script::python::NAMES;
-use wire::{Config, Request, Script, Snapshot};
+use wire::{Config, ControlPage, Request, Script, Snapshot};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -144,17 +147,18 @@ impl Python {
         let pid = self.entered.status.pid;
         let [mut pause, most] = AGAIN;
         let [mut shut, longest] = SHUT;
+        let mut wait = Wait::begin();
         let mut again = Instant::now() + self.shut.get().map_or(pause, |_| shut);
         while !self.entered.resident.has_answered(&self.entered.memory)? {
             process::stop::poll_stragglers();
             if let Some(tracee) = &mut self.tracee {
                 poll(tracee)?;
             }
-            if Instant::now() > deadline {
+            if Instant::now() > deadline || wait.is_over() {
                 self.entered.go_quiet()?;
                 return Err(Error::NoAnswer {
                     pid,
-                    waited_ms: PATIENCE.as_millis() as u64,
+                    waited_ms: wait.lasts().as_millis() as u64,
                     reason: self.why_no_answer().into(),
                 });
             }
@@ -196,6 +200,9 @@ impl Python {
             poll(tracee)?;
         }
         self.entered.stopped(Threads::Main, |stop, remote| {
+            if is_in_call(remote) {
+                self.forbid_collection()?;
+            }
             let now = Open::proven(Door::TakeLock, |_| self.may_take_lock(remote))?;
             if let Some(open) = now {
                 // If no answer comes, the wait for it reports that.
@@ -204,6 +211,19 @@ impl Python {
             }
             self.add_pending_call(stop, remote)
         })
+    }
+
+    /// Notes for the agent that the main thread waits in a call: what it does there, and what it does when it has come back from it, is done
+    /// with all the locks that the program holds around that call.
+    fn forbid_collection(&self) -> Result<()> {
+        let Entered {
+            resident, memory, ..
+        } = &self.entered;
+        let argument = offset_of!(ControlPage, argument);
+        let mut asked = [0; 8];
+        memory.read_bytes(resident.header.control_page + argument as u64, &mut asked)?;
+        let asked = u64::from_le_bytes(asked);
+        resident.write_control_page(memory, argument, asked | CENSUS_BLOCKED)
     }
 
     /// The state of the request. If it cannot be read, the wait ends.

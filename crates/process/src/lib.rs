@@ -44,6 +44,7 @@
 //! | `error` | What can go wrong, for all crates that work on a process |
 //! | `fault` | Panics on demand, for tests |
 
+pub mod asked;
 pub mod asleep;
 pub mod auxiliary;
 pub mod clock;

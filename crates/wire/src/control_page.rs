@@ -85,6 +85,10 @@ pub enum Request {
     Rise = 7,
 }
 
+/// Argument of [`Request::Census`], a bit: collect garbage first.
+pub const CENSUS_COLLECT: u64 = 1;
+/// Argument of [`Request::Census`] to a Python, a bit: its main thread waits in a call, so no garbage is collected.
+pub const CENSUS_BLOCKED: u64 = 2;
 /// Argument of [`Request::Collect`]: collect young objects only.
 pub const COLLECT_MINOR: u64 = 1;
 /// Argument of [`Request::Collect`]: collect all objects. 0 means that no collection may run where the thread stands.
@@ -138,7 +142,7 @@ pub enum Farewell {
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
 /// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
-/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news` and `at_work`. Both write three: `state`
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news`, `at_work` and `pending`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
 /// the command frees. An attach also clears `deserted` and `ended`, and sets `hooked` in a forked child that counts on.
 #[derive(Debug)]
@@ -187,6 +191,8 @@ pub struct ControlPage {
     /// Number of the request that a thread carries out, 0 while none does. The request may be that of a command that is gone. It lies here
     /// so that a child forked meanwhile finds 0: no thread of the child does that work.
     pub at_work: AtomicU32,
+    /// 1 while a call of the agent waits in a Python's queue of pending calls.
+    pub pending: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
 }
@@ -214,6 +220,7 @@ impl ControlPage {
             loads_seen: AtomicU32::new(0),
             news: AtomicU32::new(0),
             at_work: AtomicU32::new(0),
+            pending: AtomicU32::new(0),
             notices: [const { Notice::new() }; NOTICES],
         }
     }

@@ -91,7 +91,7 @@ pub struct Ledger {
     pub gc_nanos: u64,
     /// Nanoseconds that the walk over the heap took.
     pub walk_nanos: u64,
-    /// 1 = the collector did not run before the walk: dead objects may be counted as live.
+    /// An [`Uncollected`]: unless it is 0, the collector did not run before the walk, and dead objects may be counted as live.
     pub garbage: u64,
     /// Births that were not recorded, because memory for them could not be mapped.
     pub lost_memory: u64,
@@ -179,6 +179,40 @@ pub const INTERVALS: usize = 8;
 
 /// Records in the ring of collections.
 pub const KEPT: usize = 256;
+
+/// Values of [`Ledger::garbage`]: why the collector did not run before a count. Of a Ruby it is never more than [`Unasked`](Self::Unasked).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Uncollected {
+    /// It ran.
+    Ran = 0,
+    /// It was not to run, or the VM refused.
+    #[default]
+    Unasked = 1,
+    /// The main thread waits in a call. The program may hold a lock around that call for which finalizers wait.
+    Blocked = 2,
+    /// The program has switched it off.
+    Off = 3,
+    /// Whether the program has switched it off is not known.
+    Unknown = 4,
+    /// It was running.
+    UnderWay = 5,
+}
+
+impl Uncollected {
+    /// Reads the word; one that is none of these is [`Unasked`](Self::Unasked).
+    pub fn of(word: u64) -> Self {
+        let all = [
+            Self::Ran,
+            Self::Blocked,
+            Self::Off,
+            Self::Unknown,
+            Self::UnderWay,
+        ];
+        let found = all.into_iter().find(|why| *why as u64 == word);
+        found.unwrap_or_default()
+    }
+}
 
 /// A garbage collection of the VM's that was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

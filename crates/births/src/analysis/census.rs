@@ -9,6 +9,7 @@ use std::time::Duration;
 use process::rss::Rss;
 
 use crate::analysis::counts::Alive;
+use wire::ledger::Uncollected;
 
 /// One place in Ruby code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,11 +139,16 @@ pub struct Census {
     pub followed: bool,
     /// The program has switched the collector off, so no garbage is ever freed.
     pub collector_off: bool,
-    /// Objects that nothing refers to any more may be counted as living.
-    pub garbage_included: bool,
+    /// Why the collector did not run before the count, so that objects that nothing refers to any more may be counted as living.
+    pub uncollected: Uncollected,
 }
 
 impl Census {
+    /// Whether objects that nothing refers to any more may be counted as living.
+    pub fn includes_garbage(&self) -> bool {
+        self.uncollected != Uncollected::Ran
+    }
+
     /// Whether both are looks of the same watch of the same process, so that growth can be computed.
     pub fn is_of_same(&self, other: &Census) -> bool {
         (self.pid, self.watch) == (other.pid, other.watch)

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use crate::analysis::census::Census;
 use crate::analysis::counts::{Alive, Counts};
 use crate::analysis::key::Key;
+use wire::ledger::Uncollected;
 
 /// The least number of intervals for a verdict; one of them is that of the requests in flight.
 pub const LEAST_INTERVALS: usize = 4;
@@ -169,7 +170,8 @@ impl Verdict {
         if census.collector_off {
             return Some(Self::CollectorOff);
         }
-        if census.garbage_included {
+        // Without the collector a Python keeps garbage in cycles alone, and the sentence says so.
+        if census.uncollected == Uncollected::Unasked {
             return Some(Self::Garbage);
         }
         if intervals < LEAST_INTERVALS || census.intervals.iter().sum::<f64>() < LEAST_SECONDS {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wire::ledger::Uncollected;
+
 use crate::analysis::census::{Census, Frame, Loss, Resident, SiteCount, TypeCount};
 
 /// The `pid` of a merged census; no process has it.
@@ -70,8 +72,16 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
         resident: merged_resident(censuses),
         followed: censuses.iter().all(|c| c.followed),
         collector_off: censuses.iter().any(|c| c.collector_off),
-        garbage_included: censuses.iter().any(|c| c.garbage_included),
+        uncollected: merged_uncollected(censuses),
     })
+}
+
+/// Of several reasons that which says least counts, for there is no verdict then.
+fn merged_uncollected(censuses: &[Census]) -> Uncollected {
+    let all = censuses.iter().map(|census| census.uncollected);
+    let why = all.filter(|why| *why != Uncollected::Ran);
+    why.min_by_key(|why| *why as u64)
+        .unwrap_or(Uncollected::Ran)
 }
 
 /// Adds up the growth that objects do not explain.

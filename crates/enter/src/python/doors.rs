@@ -84,6 +84,12 @@ fn states(
     queues.iter().map(|queue| queue.state(&memory)).collect()
 }
 
+/// Whether a thread waits in a system call, which the stop has interrupted: EINTR, or one of the kernel's restart codes.
+pub(super) fn is_in_call(remote: &RemoteThread) -> bool {
+    let now = remote.registers();
+    now.orig_rax as i64 >= 0 && matches!(-(now.rax as i64), 4 | 512..=514 | 516)
+}
+
 impl Python {
     /// Has the main thread add a pending call, if that door is open; otherwise `shut` says why it is not.
     pub(super) fn add_pending_call(
@@ -101,6 +107,10 @@ impl Python {
             self.shut.set(Some(Shut::Locked));
             return Ok(());
         };
+        // To 3.11 each interpreter has a queue, and the main thread may never come to that in which ours waits.
+        if before.len() == 1 && self.call_waits()? {
+            return Ok(());
+        }
         if !before.iter().all(|queue| queue.has_room) {
             self.shut.set(Some(Shut::Full));
             return Ok(());
@@ -111,6 +121,16 @@ impl Python {
             self.shut.set(Some(Shut::Full));
         }
         Ok(())
+    }
+
+    /// Whether a call of ours waits in a queue of pending calls.
+    fn call_waits(&self) -> Result<bool> {
+        let pending = offset_of!(ControlPage, pending);
+        let entered = &self.entered;
+        let waits = entered
+            .resident
+            .control_page_u32(&entered.memory, pending)?;
+        Ok(waits != 0)
     }
 
     /// How it is with each queue of pending calls, while all threads stand still.
@@ -136,8 +156,7 @@ impl Python {
     /// Whether the main thread is in a system call that may last, and not in a wait for a lock of Python's own.
     fn is_blocked(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
-        // Interrupted in a system call: EINTR, or one of the kernel's restart codes.
-        if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
+        if !is_in_call(remote) {
             return false;
         }
         call_of(&self.entered.memory, now) != libc::SYS_futex

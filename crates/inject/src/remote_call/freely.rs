@@ -2,6 +2,7 @@
 
 use super::signals::{SYNCHRONOUS, began_since, has_handler, send_to_thread, ticks_since_boot};
 use super::{CALL_PATIENCE, LONG_CALL_PATIENCE, LOOK, RemoteThread, unknown_stack};
+use process::asked::Wait;
 use process::error::Result;
 use process::ptrace::{self, Event};
 use process::stop;
@@ -27,7 +28,7 @@ pub enum Work {
 impl RemoteThread<'_> {
     /// Calls the function at `address` like [`call`](Self::call), but lets the guest's other threads run and the thread keep its own signal
     /// mask, because the function waits for the VM's lock and may start threads and processes, which inherit the mask. Where the
-    /// handlers of signals would run within the call, a signal with a handler is put off until the thread is back; others are delivered. The call is waited for until `deadline`, and longer once its work has begun. When the work is done
+    /// handlers of signals would run within the call, a signal with a handler is put off until the thread is back; others are delivered. The call is waited for until `deadline`, and longer once its work has begun, but not for long when we are asked to end. When the work is done
     /// the thread soon returns; if it does not, an exception has taken it elsewhere, and it is left where it is. Returns whether the work
     /// was done; if not, the thread still waits for the lock, and its return frame brings it back.
     ///
@@ -45,6 +46,7 @@ impl RemoteThread<'_> {
         // An earlier call has left another one.
         ptrace::set_signal_mask(self.tid, self.saved_mask).map_err(|errno| self.explain(errno))?;
         let begun = Instant::now();
+        let mut wait = Wait::begin();
         let since = ticks_since_boot();
         let mut signal = 0;
         let mut homecoming = None;
@@ -66,7 +68,7 @@ impl RemoteThread<'_> {
                             Work::UnderWay => deadline.max(begun + LONG_CALL_PATIENCE),
                             Work::Done => *homecoming.get_or_insert(now + HOMECOMING),
                         };
-                        if now > give_up {
+                        if now > give_up || wait.is_over() {
                             self.abandon()?;
                             return Ok(work == Work::Done);
                         }

@@ -1,13 +1,11 @@
 //! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
 
 use crate::{failure, reserve};
-use std::sync::atomic::{AtomicI32, Ordering};
-
-/// The signal that came last; 0 = none.
-static ASKED: AtomicI32 = AtomicI32::new(0);
+use process::asked::SIGNAL;
+use std::sync::atomic::Ordering;
 
 extern "C" fn note(signal: libc::c_int) {
-    ASKED.store(signal, Ordering::Relaxed);
+    SIGNAL.store(signal, Ordering::Relaxed);
 }
 
 /// Notes SIGINT, SIGTERM and SIGHUP from now on, in place of ending by them. A second one changes nothing: leaving
@@ -75,17 +73,17 @@ pub fn has_ended(parent: i32) -> bool {
 
 /// Returns whether lancet is to end: such a signal has come, one of its threads has panicked, or its memory has come to its end.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun() || reserve::is_used()
+    SIGNAL.load(Ordering::Relaxed) != 0 || failure::has_begun() || reserve::is_used()
 }
 
 /// Forgets a Ctrl-C that was obeyed: it has ended a part of the work, and the rest is done.
 pub fn forget_obeyed() {
-    let _ = ASKED.compare_exchange(libc::SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = SIGNAL.compare_exchange(libc::SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Ends lancet by the signal that has asked for it, if one has, as if it were not caught.
 pub fn end() {
-    let signal = ASKED.load(Ordering::Relaxed);
+    let signal = SIGNAL.load(Ordering::Relaxed);
     if signal != 0 {
         end_by(signal);
     }

@@ -407,6 +407,25 @@ fn a_panic_ends_the_session_and_not_the_next_one() {
     }
 }
 
+/// A main thread that waits with a lock held is not made to run finalizers that wait for that lock; the look says why there was no GC.
+#[test]
+fn no_finalizer_runs_where_the_main_thread_waits() {
+    for python in pythons("finalizers") {
+        let mut guest = guest(&python, "finalizers", &[]);
+        let mut command = mem(guest.pid);
+        command.args(["--for", "2300ms"]);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 0, "{python}: {}", output.stderr);
+        let looks = records(&output.stdout, "look");
+        assert!(
+            looks.iter().all(|look| look["garbage_included"] == true),
+            "{python}: {looks:?}"
+        );
+        guest.tell("");
+        guest.ends_with("answer 0");
+    }
+}
+
 const STATES: [(&str, &str); 10] = [
     ("read", "1"),
     ("busy", "3996"),

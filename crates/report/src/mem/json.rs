@@ -218,7 +218,7 @@ fn head(
             walk_pause_ns: nanos(census.walk_pause),
             looks: census.looks,
             paused_ns: nanos(census.paused),
-            garbage_included: census.garbage_included,
+            garbage_included: census.includes_garbage(),
             intervals_ns: intervals.map(|seconds| of_seconds(*seconds)).collect(),
         },
     )

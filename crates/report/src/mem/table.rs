@@ -15,7 +15,7 @@ use births::analysis::{
 
 use super::format::Format;
 use super::label::{label, label_of_key, short};
-use super::verdict::sentences;
+use super::verdict::{sentences, why_uncollected};
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
@@ -385,13 +385,14 @@ fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<(
         );
         written(out, &text, Tone::Dim, style)?;
     }
-    if census.garbage_included {
-        written(
-            out,
-            "live includes garbage that no GC has collected yet",
-            Tone::Warning,
-            style,
-        )?;
+    if census.includes_garbage() {
+        let said = why_uncollected(census).map_or_else(
+            || "live includes garbage that no GC has collected yet".into(),
+            |why| {
+                format!("live may include cycles that nobody holds, because no GC was run: {why}")
+            },
+        );
+        written(out, &said, Tone::Warning, style)?;
     }
     for loss in &census.losses {
         written(

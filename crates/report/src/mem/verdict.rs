@@ -1,7 +1,8 @@
 //! The verdict on leaks as sentences, for the head of a report.
 
 use births::analysis::{
-    Census, Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, MERGED_PID, Resident, Verdict,
+    Census, Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, MERGED_PID, Resident, Uncollected,
+    Verdict,
 };
 
 use super::label::label_of_key;
@@ -34,6 +35,10 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
                     grouped(more)
                 ));
             }
+            let among = why_uncollected(census).map(|why| {
+                format!("      no GC was run before the count, because {why}: cycles that nobody holds may be among them")
+            });
+            said.extend(among);
             said.extend(census.resident.map(|grown| unexplained(grown, census)));
             return (said, true);
         }
@@ -83,6 +88,21 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
 
 /// What is said first where it is so, because no figure of the report means anything else.
 const COLLECTOR_OFF: &str = "garbage collection is switched off in this process (GC.disable): nothing is freed, and it grows by all that it makes";
+
+/// Why no collection was run before a count of a Python for which one was wanted.
+pub fn why_uncollected(census: &Census) -> Option<&'static str> {
+    match census.uncollected {
+        Uncollected::Ran | Uncollected::Unasked => None,
+        Uncollected::Blocked => {
+            Some("the main thread was blocked in a call: no collection can be run there")
+        }
+        Uncollected::Off => Some("the program has switched its collector off (gc.disable)"),
+        Uncollected::Unknown => {
+            Some("it is not known whether the program has switched its collector off")
+        }
+        Uncollected::UnderWay => Some("a collection of the program's own was running"),
+    }
+}
 
 /// Says that the resident memory has grown by more than the objects have.
 fn unexplained(Resident { grown, objects }: Resident, census: &Census) -> String {

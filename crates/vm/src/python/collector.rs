@@ -164,19 +164,20 @@ impl<M: Memory> Python<'_, M> {
     }
 }
 
-/// Returns the displacement of the last instruction of a short function that loads 32 bits into `%eax` from a register and a 32-bit
-/// displacement (`8b /r`, with a register other than `%rsp`, which would need one byte more) and lies within `range`.
+/// Returns the displacement of the last instruction of a short function that loads 32 bits into `%eax` from a register and a displacement
+/// of 8 or 32 bits (`8b /r`, with a register other than `%rsp`, which would need one byte more) and lies within `range`.
 fn loaded(code: &[u8], range: core::ops::Range<u64>) -> Option<u64> {
     let end = code.iter().position(|byte| *byte == RETURN)?;
-    let loads = code[..end].windows(6).filter_map(|bytes| match bytes {
-        [0x8b, modrm, a, b, c, d] if modrm & 0xf8 == 0x80 && modrm & 7 != 4 => {
-            Some(u64::from(u32::from_le_bytes([*a, *b, *c, *d])))
+    let code = &code[..end];
+    let mut loads = (0..end).rev().filter_map(|at| match code[at..] {
+        [0x8b, modrm, a, b, c, d, ..] if modrm & 0xf8 == 0x80 && modrm & 7 != 4 => {
+            Some(u64::from(u32::from_le_bytes([a, b, c, d])))
         }
+        // A negative one lies in no range.
+        [0x8b, modrm, a, ..] if modrm & 0xf8 == 0x40 && modrm & 7 != 4 => Some(u64::from(a)),
         _ => None,
     });
-    loads
-        .rev()
-        .find(|at| range.contains(at) && at.is_multiple_of(4))
+    loads.find(|at| range.contains(at) && at.is_multiple_of(4))
 }
 
 /// Where the collector's lists begin: three generations, and what is put aside.
@@ -194,7 +195,7 @@ fn heads(gc: u64, [generations, permanent]: [u64; 2]) -> [u64; 4] {
 mod tests {
     use super::loaded;
 
-    /// `PyGC_IsEnabled` of Debian's 3.11, and one that asks for the thread state by a call.
+    /// `PyGC_IsEnabled` of Debian's 3.11, of 3.12, and one that asks for the thread state by a call.
     #[test]
     fn the_word_is_found_in_the_function_that_loads_it() {
         let static_build = [
@@ -208,6 +209,10 @@ mod tests {
             0x00, 0x00, 0x5a, 0xc3,
         ];
         assert_eq!(loaded(&shared, 648..672), Some(0x294));
+        // Of 3.12.1, whose state of the collector lies within the first 128 bytes of its interpreter.
+        let near = [0x48, 0x8b, 0x40, 0x10, 0x8b, 0x40, 0x7c, 0xc3];
+        assert_eq!(loaded(&near, 112..136), Some(124));
+        assert_eq!(loaded(&near, 128..152), None);
         assert_eq!(loaded(&[0x90; 64], 0..24), None);
     }
 }

@@ -1,7 +1,9 @@
 //! The census: a walk over the tables of living blocks, with the VM's lock.
 //!
 //! It may have the VM collect first (`PyGC_Collect`), so that what is left of garbage in cycles does not count as living. That runs the
-//! program's finalizers, as each collection does, so nothing of ours is held meanwhile, and other threads may run.
+//! program's finalizers, so nothing of ours is held meanwhile, and other threads may run. They run on the thread that collects, and a
+//! finalizer may wait for a lock that the program holds around a call that this thread waits in (`with lock: sleep()`): it would wait for
+//! ever. So there is no collection within such a call, nor directly after it, but only where Python's code runs.
 
 use super::allocator;
 use super::counting::{Births, Held, tell_lost};
@@ -11,14 +13,14 @@ use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::scripts::function;
 use crate::snapshot::python_reader;
+use wire::control_page::{CENSUS_BLOCKED, CENSUS_COLLECT};
+use wire::ledger::Uncollected;
 use wire::script::python::COLLECT;
 use wire::slots::{epoch_of, site_of};
 use wire::{Farewell, Ledger, Reply};
 
-/// [`wire::ControlPage::argument`] bit: collect first.
-const COLLECT_FIRST: u64 = 1;
-
-/// Counts the living blocks. The VM's lock is held, at a safe point.
+/// Counts the living blocks, as `argument` says (`wire::control_page::CENSUS_COLLECT`, `CENSUS_BLOCKED`). The VM's lock is held, at a safe
+/// point.
 pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, at a safe point.
     if !unsafe { allocator::are_all_called() } {
@@ -28,10 +30,7 @@ pub fn take(argument: u64) -> Reply {
         }
         return Reply::Refused;
     }
-    let collected = match argument & COLLECT_FIRST {
-        0 => None,
-        _ => collect(),
-    };
+    let collected = collect(argument);
     let started = sys::now();
     let Some(mut held) = Held::wait() else {
         return Reply::Refused;
@@ -46,18 +45,27 @@ pub fn take(argument: u64) -> Reply {
     }
     let (_, ledger) = held.both();
     ledger.gc_nanos = collected.unwrap_or(0);
-    ledger.garbage = u64::from(collected.is_none());
+    ledger.garbage = collected.map_or_else(|why| why as u64, |_| 0);
     ledger.collector_off = 0;
     ledger.walk_nanos = sys::now() - started;
     Reply::Done
 }
 
-/// Has the VM collect, if the program has not switched that off, and no collection is under way. Returns how long it took.
-fn collect() -> Option<u64> {
-    let python = python_reader()?;
-    let may = python.is_collector_on() == Ok(Some(true)) && python.is_collecting() == Ok(false);
-    if !may {
-        return None;
+/// Has the VM collect, if that is asked for and may be. Returns how long it took, or why there was no collection.
+fn collect(argument: u64) -> Result<u64, Uncollected> {
+    let why = match python_reader() {
+        _ if argument & CENSUS_COLLECT == 0 => Uncollected::Unasked,
+        _ if argument & CENSUS_BLOCKED != 0 => Uncollected::Blocked,
+        None => Uncollected::Unknown,
+        Some(python) => match (python.is_collector_on(), python.is_collecting()) {
+            (Ok(Some(true)), Ok(false)) => Uncollected::Ran,
+            (Ok(Some(false)), _) => Uncollected::Off,
+            (Ok(Some(true)), Ok(true)) => Uncollected::UnderWay,
+            _ => Uncollected::Unknown,
+        },
+    };
+    if why != Uncollected::Ran {
+        return Err(why);
     }
     let started = sys::now();
     // SAFETY: the VM's lock is held, at a safe point, and the command has written the function's address.
@@ -65,7 +73,7 @@ fn collect() -> Option<u64> {
         let collect: unsafe extern "C" fn() -> i64 = function(COLLECT);
         collect();
     }
-    Some((sys::now() - started).max(1))
+    Ok((sys::now() - started).max(1))
 }
 
 extern "C" fn count(held: u64) -> u64 {

@@ -189,7 +189,7 @@ fn what_cannot_be_told_is_said() {
         Some(Verdict::CollectorOff)
     );
     assert_eq!(
-        of(|census| census.garbage_included = true),
+        of(|census| census.uncollected = crate::analysis::Uncollected::Unasked),
         Some(Verdict::Garbage)
     );
     let early = Some(Verdict::TooEarly);

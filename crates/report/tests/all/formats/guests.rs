@@ -88,7 +88,7 @@ pub fn shop() -> Census {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: false,
+        uncollected: births::analysis::Uncollected::Ran,
     }
 }
 
@@ -159,7 +159,7 @@ pub fn shop_with_stacks() -> Census {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: true,
+        uncollected: births::analysis::Uncollected::Unasked,
         ..shop()
     }
 }

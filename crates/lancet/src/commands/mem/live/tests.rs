@@ -80,7 +80,7 @@ fn guest(pid: i32, second: u64) -> Census {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: false,
+        uncollected: births::analysis::Uncollected::Ran,
     }
 }
 

@@ -88,7 +88,7 @@ fn guest(pid: i32, second: u64) -> Census {
         resident: None,
         followed: true,
         collector_off: false,
-        garbage_included: true,
+        uncollected: births::analysis::Uncollected::Unasked,
     }
 }
 
