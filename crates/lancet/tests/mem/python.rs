@@ -432,7 +432,7 @@ fn what_leaks_is_named_and_stands_first() {
         assert_eq!(verdict(&leaking), "leak", "{python}: {leaking}");
         let first = &records(&leaking, "row")[0];
         assert_eq!(
-            (first["line"].as_u64(), first["type"].as_str()),
+            (first["place"]["line"].as_u64(), first["type"].as_str()),
             (Some(30), Some("(PyObject)")),
             "{python}: {first}"
         );

@@ -43,8 +43,8 @@ fn lines(report: &str) -> Figures {
         let number = |key: &str| record[key].as_u64().unwrap_or(0);
         let place = format!(
             "{}:{}",
-            record["path"].as_str().unwrap_or("-"),
-            number("line")
+            record["place"]["path"].as_str().unwrap_or("-"),
+            record["place"]["line"].as_u64().unwrap_or(0)
         );
         if is_compared(&place) && number("live") != 0 {
             let sum = lines.entry(place).or_default();
