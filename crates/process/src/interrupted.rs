@@ -18,8 +18,7 @@
 //! | `io_getevents` | `timespec` at r8 | the same, r8 |
 //! | `rt_sigtimedwait` | `timespec` at rdx | the same, rdx |
 //! | every other call (`semop`, `epoll_wait(-1)`, …) | none | the same arguments |
-//! | of a socket: `recv…`, `send…`, `read`, `write`, `accept`, `sendfile` | of the socket | the same arguments; not at all once it is over (`sockets`) |
-//! | of a socket: `connect`, `splice` | of the socket | the same arguments: the whole timeout |
+//! | of a socket: `recv…`, `send…`, `read`, `write`, `accept`, `connect`, `sendfile`, `splice` | of the socket | the same arguments; not at all once it is over (`sockets`) |
 //! | `recvmmsg` | looked at only between messages | the same arguments |
 //! | `select`, `pselect6`, `ppoll` | EINTR only if the kernel cannot write the rest | the same arguments |
 //! | `io_uring_enter` | in a structure | the same arguments |
@@ -30,7 +29,7 @@
 //! like the others, with the rest of their timeout (`poll`: milliseconds in rdx; `nanosleep` and `clock_nanosleep`: a `timespec` at rdi and
 //! rdx; `futex`: at r10).
 //!
-//! No timeout ends early. One of the sixth to tenth line ends later by what it had slept at the stop, and one in milliseconds ends later by
+//! No timeout ends early. One of the sixth to ninth line ends later by what it had slept at the stop, and one in milliseconds ends later by
 //! up to one millisecond for each stop. The memory below the red zone belongs to no code (psABI §3.2.2) and is needed only until the kernel
 //! has read it at the call's start; the registers are those that a function may change.
 

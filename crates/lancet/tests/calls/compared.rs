@@ -228,7 +228,7 @@ fn lines(table: &str) -> Vec<(String, u64)> {
     };
     let rows = table.lines().filter_map(|row| {
         let calls = field(row, "calls")?.parse().ok()?;
-        Some((field(row, "line").filter(|line| line != "null")?, calls))
+        Some((field(row, "at").filter(|line| line != "null")?, calls))
     });
     rows.collect()
 }

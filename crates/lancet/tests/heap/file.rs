@@ -74,7 +74,7 @@ fn a_file_is_answered_in_each_format() {
         "{output:?}"
     );
     for (format, begin) in [
-        ("json", "{\"record\":\"snapshot\","),
+        ("json", "{\"record\":\"process\","),
         ("html", "<!doctype html>"),
         ("folded", "MAP (global $cache) 100\n"),
         ("dump_all", "{\"type\":\"ROOT\", \"root\":\"global_tbl\""),

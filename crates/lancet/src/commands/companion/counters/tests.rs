@@ -217,7 +217,7 @@ fn a_record_is_a_call_a_mark_or_nothing() {
         format!(
             "{{\"record\":\"call\",\"pid\":1,\"tid\":4,\"time_ns\":50,\"duration_ns\":7,\"function\":\"{function}\",\
              \"arguments\":[{argument:?}],\"registers\":[\"0x3\"],\"rax\":\"0x9\",\
-             \"line\":{{\"path\":\"{path}\",\"line\":1,\"name\":\"x\"}},\"library\":null}}"
+             \"place\":{{\"path\":\"{path}\",\"line\":1,\"function\":\"x\"}},\"library\":null}}"
         )
     };
     let of = |text: &str| call_of(text.as_bytes(), Some("/gem/lib/"));
