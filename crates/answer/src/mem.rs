@@ -55,7 +55,8 @@ pub enum Record<'a> {
     Verdict {
         /// The process; null: several, added up.
         pid: Option<i32>,
-        /// `leak`, `none`, `too_early` (watched for less than 10 s, or looked at fewer than four times) or `garbage` (no
+        /// `leak`, `perhaps` (rows grew as those of a leak do, but no garbage collection was run before the count, and cycles that nobody
+        /// holds may be among them), `none`, `too_early` (watched for less than 10 s, or looked at fewer than four times) or `garbage` (no
         /// garbage collection before the count).
         verdict: &'static str,
         /// The same as the table has it.

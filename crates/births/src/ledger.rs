@@ -5,6 +5,7 @@
 mod large;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 pub use large::Holder;
 
@@ -16,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ledger::{ANONYMOUS, FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, TEXT, Uncollected};
+use wire::ledger::{FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, Uncollected};
 use wire::{Counts, Frame, Kind, Ledger, Segments, Site};
 
 /// A line of Ruby code.
@@ -286,14 +287,16 @@ impl Reader {
                 count => memory.records::<Counts>(at, count as usize),
             }
         };
-        let site_counts = counts(
+        let (at, count) = (
             offset_of!(Ledger, site_counts),
             offset_of!(Ledger, site_count),
-        )?;
-        let kind_counts = counts(
+        );
+        let site_counts = counts(at, count)?;
+        let (at, count) = (
             offset_of!(Ledger, kind_counts),
             offset_of!(Ledger, kind_count),
-        )?;
+        );
+        let kind_counts = counts(at, count)?;
         let gc = field(offset_of!(Ledger, gc_nanos))?;
         let tally = Tally {
             gc: (gc != 0).then(|| Duration::from_nanos(gc)),
@@ -467,37 +470,5 @@ impl Reader {
             .collect();
         self.stacks.insert(place, path.clone());
         Ok(path)
-    }
-
-    fn kind_name(
-        &mut self,
-        memory: &GuestMemory,
-        kind: &Kind,
-        known: &HashMap<u64, Arc<str>>,
-    ) -> Result<Arc<str>> {
-        if kind.flags & ANONYMOUS == 0 {
-            return self.text(memory, kind.name);
-        }
-        let name = self.anonymous.entry(kind.address).or_insert_with(|| {
-            let known = known.get(&kind.address).cloned();
-            known.unwrap_or_else(|| format!("#<Class:{:#018x}>", kind.address).into())
-        });
-        Ok(name.clone())
-    }
-
-    fn text(&mut self, memory: &GuestMemory, offset: u32) -> Result<Arc<str>> {
-        if let Some(known) = self.text.get(&offset) {
-            return Ok(known.clone());
-        }
-        let records = self.records(memory, offset_of!(Ledger, text), TEXT)?;
-        let at = records.address(u64::from(offset), 1)?;
-        let length = memory.half(at)?;
-        records.within_piece(u64::from(offset), 4 + u64::from(length))?;
-        self.keep(memory, ENTRY + length as usize)?;
-        let mut bytes = vec![0; length as usize];
-        memory.read_bytes(at + 4, &mut bytes)?;
-        let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
-        self.text.insert(offset, text.clone());
-        Ok(text)
     }
 }

@@ -1,6 +1,7 @@
 //! The ledger as a hostile guest writes it, and as the agent does.
 
 use super::*;
+use wire::ledger::TEXT;
 
 /// Numbers that look random (xorshift64*).
 fn next(state: &mut u64) -> u64 {

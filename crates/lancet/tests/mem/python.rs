@@ -2,6 +2,7 @@
 //! that make it hard.
 
 mod ends;
+mod leaks;
 mod truth;
 
 use std::time::Duration;
@@ -310,7 +311,9 @@ fn the_other_views_have_the_lines() {
 #[test]
 fn what_is_taken_without_the_lock_passes_through() {
     for python in pythons("unlocked") {
-        if !python.runs("unlocked", "import ctypes") {
+        // From 3.13 on such a program crashes by itself.
+        let bears_it = "import sys, ctypes; assert sys.version_info < (3, 13)";
+        if !python.runs("unlocked", bears_it) {
             continue;
         }
         let mut guest = guest(&python, "unlocked", &[]);
@@ -460,18 +463,6 @@ fn ten_states_are_opened_and_left() {
     }
 }
 
-/// What `lancet mem` writes of a server that was watched for long enough to tell.
-fn watched(python: &Interpreter, arguments: &[&str]) -> String {
-    let mut guest = guest(python, "server", arguments);
-    let mut command = mem(guest.pid);
-    command.args(["--for", "14s"]);
-    let output = run(&mut command, Duration::from_secs(60));
-    assert_eq!(output.code(), 0, "{python}: {}", output.stderr);
-    guest.tell("");
-    guest.ends_with("answer 0");
-    output.stdout
-}
-
 /// The records of one kind.
 fn records(text: &str, kind: &str) -> Vec<Value> {
     let records = text
@@ -480,32 +471,4 @@ fn records(text: &str, kind: &str) -> Vec<Value> {
     records
         .filter(|record: &Value| record["record"] == kind)
         .collect()
-}
-
-/// The line that leaks is named and stands first; where none leaks, none is named.
-#[test]
-fn what_leaks_is_named_and_stands_first() {
-    for python in pythons("leaks") {
-        let (leaking, clean) = std::thread::scope(|scope| {
-            let leaking = scope.spawn(|| watched(&python, &["leak"]));
-            let clean = scope.spawn(|| watched(&python, &[]));
-            (
-                leaking.join().expect("watched"),
-                clean.join().expect("watched"),
-            )
-        });
-        let verdict = |text: &str| {
-            let verdicts = records(text, "verdict");
-            verdicts[0]["verdict"].as_str().expect("a word").to_owned()
-        };
-        assert_eq!(verdict(&leaking), "leak", "{python}: {leaking}");
-        let first = &records(&leaking, "row")[0];
-        assert_eq!(
-            (first["place"]["line"].as_u64(), first["type"].as_str()),
-            (Some(30), Some("(PyObject)")),
-            "{python}: {first}"
-        );
-        assert_eq!(verdict(&clean), "none", "{python}: {clean}");
-        assert_eq!(losses(&clean), [], "{python}");
-    }
 }

@@ -104,6 +104,14 @@ pub fn why_uncollected(census: &Census) -> Option<&'static str> {
     }
 }
 
+/// What rows that grow are called: where garbage may be among what was counted, it may be that which grows.
+fn leaks(census: &Census) -> &'static str {
+    match why_uncollected(census) {
+        None => "leak",
+        Some(_) => "perhaps a leak",
+    }
+}
+
 /// Says that the resident memory has grown by more than the objects have.
 fn unexplained(Resident { grown, objects }: Resident, census: &Census) -> String {
     let objects = match objects {
@@ -137,6 +145,7 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
     let count = census.intervals.len();
     let counts = &leak.counts;
     let name = label_of_key(&leak.key, leak.before, &census.root);
+    let leaks = leaks(census);
     if leak.growing == Growing::InSize {
         let growing = grouped(counts.growing);
         let (objects, hold) = match counts.growing {
@@ -145,7 +154,7 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
         };
         let (grown, of) = (size(counts.grown), of(census));
         return format!(
-            "leak: {name}: {growing} {objects} {hold} more at each look, +{grown}; lancet heap{of} says what keeps it"
+            "{leaks}: {name}: {growing} {objects} {hold} more at each look, +{grown}; lancet heap{of} says what keeps it"
         );
     }
     let (bytes, live) = (size(counts.bytes), grouped(counts.live));
@@ -159,5 +168,5 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
     } else {
         ""
     };
-    format!("leak: {name} grew in {all}, +{live} (+{each} each), +{bytes}{beside}, {died}")
+    format!("{leaks}: {name} grew in {all}, +{live} (+{each} each), +{bytes}{beside}, {died}")
 }
