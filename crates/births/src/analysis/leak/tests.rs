@@ -138,6 +138,7 @@ fn census(rows: &[(Key, Counts)]) -> Census {
     Census {
         intervals: vec![3.0; 4],
         sites: sites.collect(),
+        uncollected: Uncollected::Ran,
         ..Census::default()
     }
 }
@@ -189,7 +190,7 @@ fn what_cannot_be_told_is_said() {
         Some(Verdict::CollectorOff)
     );
     assert_eq!(
-        of(|census| census.uncollected = crate::analysis::Uncollected::Unasked),
+        of(|census| census.uncollected = Uncollected::Unasked),
         Some(Verdict::Garbage)
     );
     let early = Some(Verdict::TooEarly);
