@@ -194,6 +194,33 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Whether how long a thread has slept matters to the call that it waits in, so far as that may be read.
+    pub fn is_timed(pid: i32, tid: i32) -> bool {
+        let call = match InCall::read(pid, tid) {
+            Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+            Ok(call) => call,
+        };
+        let waits = |call: InCall| Some((Fate::of(pid, tid, &call)?, call));
+        call.and_then(waits).is_some_and(|(fate, call)| {
+            Self::in_call(pid, tid, call, fate)
+                .whole_timeout()
+                .is_some()
+        })
+    }
+
+    fn in_call(pid: i32, tid: i32, call: InCall, fate: Fate) -> Self {
+        Waiting {
+            pid,
+            tid,
+            call,
+            fate,
+            deadline: Instant::now(),
+            switches: 0,
+            runs: None,
+            same: false,
+        }
+    }
+
     /// Looks at a thread before it is stopped, because the stop destroys the data that show how long it has slept.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let call = match InCall::read(pid, tid) {
@@ -203,16 +230,7 @@ impl Waiting {
             read => read.ok()??,
         };
         let fate = Fate::of(pid, tid, &call)?;
-        let mut waiting = Waiting {
-            pid,
-            tid,
-            call,
-            fate,
-            deadline: Instant::now(),
-            switches: 0,
-            runs: None,
-            same: false,
-        };
+        let mut waiting = Self::in_call(pid, tid, call, fate);
         if fate == Fate::Kept {
             return Some(waiting);
         }

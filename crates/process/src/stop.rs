@@ -360,6 +360,11 @@ impl Drop for Stop {
 fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
     let threads = thread_ids(pid)?;
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
-    let found = processors::by_processor(pid, stopped, |tid| Some((tid, Waiting::of(pid, tid)?)));
+    // To others lancet must not go: it would take the processor from a thread that runs, at moments of that thread's choosing.
+    let (timed, others): (Vec<i32>, Vec<i32>) =
+        stopped.partition(|tid| Waiting::is_timed(pid, *tid));
+    let of = |tid| Some((tid, Waiting::of(pid, tid)?));
+    let mut found = processors::by_processor(pid, timed, of);
+    found.extend(others.into_iter().filter_map(of));
     Ok(found.into_iter().collect())
 }
