@@ -25,9 +25,9 @@ pub enum Record<'a> {
     Call(Box<Call<'a>>),
     /// A signal that came for a program that was started.
     Signal {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
-        /// The thread.
+        /// The id of the thread that the record is of.
         tid: u32,
         /// When.
         time_ns: u64,
@@ -38,7 +38,7 @@ pub enum Record<'a> {
     Fork {
         /// The process that made it.
         pid: i32,
-        /// The thread.
+        /// The id of the thread that the record is of.
         tid: u32,
         /// When.
         time_ns: u64,
@@ -47,7 +47,7 @@ pub enum Record<'a> {
     },
     /// A process ended, or runs another program now.
     End {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// The exit code; null: it was ended by a signal, or is not known.
         code: Option<i32>,
@@ -137,7 +137,7 @@ pub enum Record<'a> {
         allocated: u64,
         /// How many of these are not freed.
         kept: u64,
-        /// Their bytes.
+        /// The bytes of `kept`.
         bytes: u64,
         /// How long the oldest of them has been there.
         oldest_ns: u64,
@@ -152,11 +152,11 @@ pub enum Record<'a> {
     Gathered(Gathered<'a>),
     /// With `--now`: what a thread does.
     Thread {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
-        /// The thread.
+        /// The id of the thread that the record is of.
         tid: i32,
-        /// Its name.
+        /// The name that the program or the kernel has for the thread.
         thread: &'a str,
         /// What it does; null: it was not found out.
         state: Option<Box<State<'a>>>,
@@ -170,7 +170,7 @@ pub enum Record<'a> {
         /// The innermost frame, if that is a library's.
         library: Option<Place<'a>>,
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }
 
@@ -178,9 +178,9 @@ pub enum Record<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Call<'a> {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
-    /// The thread.
+    /// The id of the thread that the record is of.
     pub tid: u32,
     /// When it was called.
     pub time_ns: u64,
@@ -190,7 +190,7 @@ pub struct Call<'a> {
     pub ended: &'a str,
     /// How many of the calls that are shown were open around it on its stack.
     pub depth: usize,
-    /// Its name.
+    /// The name of the function that is called.
     pub function: &'a str,
     /// The path of the file it is in.
     pub module: &'a str,
@@ -226,7 +226,7 @@ pub struct Call<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Row<'a> {
-    /// Its name.
+    /// The name of the function that is called.
     pub function: &'a str,
     /// The script's line as text, `app.rb:12 in 'show'`; null: none.
     pub at: Option<&'a str>,

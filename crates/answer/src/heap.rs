@@ -23,7 +23,7 @@ pub enum Record<'a> {
     Process(Process<'a>),
     /// The snapshot.
     Snapshot {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// Its machine.
         host: &'a str,
@@ -33,11 +33,11 @@ pub enum Record<'a> {
         resident: Option<u64>,
         /// How many objects live.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// How many do not.
         garbage_objects: u64,
-        /// Their bytes.
+        /// The bytes of `garbage_objects`.
         garbage_bytes: u64,
         /// Cycles of references among these, with no object in common.
         garbage_cycles: u64,
@@ -82,9 +82,9 @@ pub enum Record<'a> {
     Born {
         /// Since when.
         since_ns: u64,
-        /// How many.
+        /// How many there are.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
     },
     /// Who holds new objects.
@@ -110,9 +110,9 @@ pub enum Record<'a> {
         name: Option<String>,
         /// Of a line: the line.
         site: Option<Place<'a>>,
-        /// How many.
+        /// How many there are.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// What they retain.
         retained: u64,
@@ -121,11 +121,11 @@ pub enum Record<'a> {
     Allocated(Allocated<'a>),
     /// What does not live, of one type.
     Garbage {
-        /// The type.
+        /// The type of the objects.
         r#type: String,
-        /// How many.
+        /// How many there are.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// How many of these are part of a cycle of references.
         in_cycles: u64,
@@ -153,16 +153,16 @@ pub enum Record<'a> {
     SameName {
         /// The name.
         name: String,
-        /// How many.
+        /// How many there are.
         classes: u64,
         /// What they retain together.
         retained: u64,
     },
     /// Sparse lists or maps of one type.
     Sparse {
-        /// The type.
+        /// The type of the lists or maps.
         r#type: String,
-        /// How many.
+        /// How many there are.
         objects: u64,
         /// Elements in use.
         length: u64,
@@ -175,7 +175,7 @@ pub enum Record<'a> {
     },
     /// A thread or fiber.
     Stack {
-        /// Its name.
+        /// The name that the classes share.
         name: String,
         /// Its object; null: it has none.
         address: Option<Address>,
@@ -205,7 +205,7 @@ pub enum Record<'a> {
     Way {
         /// Of how many objects it is the way.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// How many steps between the first 500 and the last 500 are left out.
         left_out: usize,
@@ -218,28 +218,28 @@ pub enum Record<'a> {
         by_birth: bool,
         /// What is new and lives.
         new_objects: u64,
-        /// Its bytes.
+        /// The bytes of `new_objects`.
         new_bytes: u64,
         /// What has lived before and does not now.
         gone_objects: u64,
-        /// Its bytes.
+        /// The bytes of `gone_objects`.
         gone_bytes: u64,
     },
     /// How a type has changed.
     Change {
-        /// The type.
+        /// The type that has changed.
         name: String,
         /// What lived before.
         objects_before: u64,
-        /// Its bytes.
+        /// The bytes of `objects_before`.
         bytes_before: u64,
         /// What lives now.
         objects: u64,
-        /// Its bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// The new ones.
         new_objects: u64,
-        /// Their bytes.
+        /// The bytes of `new_objects`.
         new_bytes: u64,
         /// What they retain.
         retained: u64,
@@ -248,9 +248,9 @@ pub enum Record<'a> {
     NewAt {
         /// The line; null: unknown.
         site: Option<Place<'a>>,
-        /// How many.
+        /// How many there are.
         objects: u64,
-        /// Their bytes.
+        /// The bytes of `objects`.
         bytes: u64,
         /// What they retain.
         retained: u64,
@@ -263,10 +263,10 @@ pub enum Record<'a> {
         rows: u64,
         /// Their sum, where there is one.
         objects: Option<u64>,
-        /// Their bytes, where there is a sum.
+        /// The bytes of `objects`, where there is a sum.
         bytes: Option<u64>,
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }
 
@@ -288,9 +288,9 @@ pub struct Allocated<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Holds<'a> {
-    /// The type.
+    /// The type that is most of what it holds.
     pub r#type: String,
-    /// How many.
+    /// How many there are.
     pub objects: u64,
     /// What they retain.
     pub retained: u64,

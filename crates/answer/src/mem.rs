@@ -28,7 +28,7 @@ pub enum Record<'a> {
     /// The look that the following records tell, and what it cost the process. Of processes added up the pauses are the
     /// longest of any.
     Look {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// How long it had been watched when the count was taken.
         watched_ns: u64,
@@ -53,7 +53,7 @@ pub enum Record<'a> {
     },
     /// Whether a line leaks; not given for a program that is started without `--every`.
     Verdict {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// `leak`, `perhaps` (rows grew as those of a leak do, but no garbage collection was run before the count, and cycles that nobody
         /// holds may be among them), `none`, `too_early` (watched for less than 10 s, or looked at fewer than four times) or `garbage` (no
@@ -73,7 +73,7 @@ pub enum Record<'a> {
     },
     /// One row that leaks; those with most memory come first.
     Leak {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// What the row is about.
         #[serde(flatten)]
@@ -96,7 +96,7 @@ pub enum Record<'a> {
     },
     /// Objects born while lancet watched.
     Row {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// What the row is about.
         #[serde(flatten)]
@@ -110,7 +110,7 @@ pub enum Record<'a> {
     },
     /// Objects from before lancet came, of one type: nobody saw where they were made.
     Before {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// Their type.
         #[serde(rename = "type")]
@@ -122,7 +122,7 @@ pub enum Record<'a> {
     },
     /// Everything the look lets through: all `row` and `before` records and `rest`.
     Total {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// The sums.
         #[serde(flatten)]
@@ -136,7 +136,7 @@ pub enum Record<'a> {
     },
     /// One row that changed since the look before.
     Growth {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// What the row is about.
         #[serde(flatten)]
@@ -156,7 +156,7 @@ pub enum Record<'a> {
     },
     /// The changes of everything: all `growth` records and `rest`.
     GrowthTotal {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// The sums.
         #[serde(flatten)]
@@ -169,7 +169,7 @@ pub enum Record<'a> {
     /// The VM's own objects of one type, with or without `--internal`, those that hold most first; of objects from before
     /// lancet came and of later ones.
     Own {
-        /// The process; null: several, added up.
+        /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// Their type, as `__imemo:iseq__` (compiled code).
         #[serde(rename = "type")]
@@ -181,7 +181,7 @@ pub enum Record<'a> {
     },
     /// Where the resident memory of the process is; not of processes added up.
     Resident {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: Option<i32>,
         /// The resident memory, as the kernel counts it.
         bytes: u64,

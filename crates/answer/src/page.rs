@@ -305,11 +305,10 @@ fn record(page: &mut String, title: &str, variant: &Value, defs: &Map<String, Va
     write!(page, "\n### {title}\n\n{}\n", text(variant)).expect("memory");
     let mut fields = fields(variant, defs);
     let is_everywhere = |field: &Field| match field.name.as_str() {
-        "pid" => matches!(
-            &*field.text,
-            "The process." | "The process; null: several, added up."
-        ),
-        "tid" => field.text == "The thread.",
+        "pid" => field
+            .text
+            .starts_with("The id of the process that the record is of"),
+        "tid" => field.text == "The id of the thread that the record is of.",
         _ => false,
     };
     fields.retain(|field| !is_everywhere(field));

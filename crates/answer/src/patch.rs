@@ -16,13 +16,13 @@ use crate::process::Process;
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record<'a> {
-    /// The process.
+    /// A process, before all else of it.
     Process(Process<'a>),
     /// With `--dry-run`: a function that would be replaced.
     Plan {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
-        /// Its name.
+        /// The name of the function that would be replaced.
         function: &'a str,
         /// The path of the file it is in.
         module: &'a str,
@@ -45,7 +45,7 @@ pub enum Record<'a> {
     },
     /// With `--dry-run`: a file that would be loaded.
     File {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// Its path.
         file: Cow<'a, str>,
@@ -58,7 +58,7 @@ pub enum Record<'a> {
     Patch(Patch<'a>),
     /// A setting that a remedy changes.
     Setting {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// Its number, by which it is undone.
         id: u64,
@@ -75,7 +75,7 @@ pub enum Record<'a> {
     },
     /// A function of the script.
     Script {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// Its number, `s1`, by which it is undone; of a plan `s0`.
         id: String,
@@ -92,7 +92,7 @@ pub enum Record<'a> {
     },
     /// What came of something that is done once (`trim`).
     Once {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// What the process answered.
         answer: Option<&'a str>,
@@ -103,14 +103,14 @@ pub enum Record<'a> {
     },
     /// How long the process stood still; last, of what was applied or undone.
     Stop {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// How long.
         stopped_ns: u64,
     },
     /// With `--remedies`: what lancet brings along.
     Remedy {
-        /// Its name.
+        /// The name by which the remedy is asked for.
         name: &'a str,
         /// Its arguments, as they are written behind the name.
         arguments: &'a str,
@@ -125,7 +125,7 @@ pub enum Record<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Patch<'a> {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
     /// Its number, by which it is undone.
     pub id: u64,
@@ -133,7 +133,7 @@ pub struct Patch<'a> {
     pub state: &'a str,
     /// In how long it ends by itself; null: never.
     pub ends_in_ns: Option<u64>,
-    /// Its name.
+    /// The name of the function that is replaced.
     pub function: &'a str,
     /// The path of the file it is in.
     pub module: &'a str,

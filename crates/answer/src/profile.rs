@@ -74,7 +74,7 @@ pub enum Record<'a> {
         /// The shares of `total` differ by more than chance explains.
         total_changed: bool,
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }
 

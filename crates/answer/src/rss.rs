@@ -14,11 +14,11 @@ use crate::process::Process;
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record<'a> {
-    /// The process.
+    /// A process, before all else of it.
     Process(Process<'a>),
     /// The sums of the rows.
     Ledger {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// When the ledger was taken.
         taken_at_ns: u64,
@@ -64,7 +64,7 @@ pub enum Record<'a> {
         arenas: u64,
         /// Chunks with mappings of their own that were found.
         mapped_chunks: u64,
-        /// Their bytes.
+        /// The bytes of `mapped_chunks`.
         mapped_bytes: u64,
         /// How many malloc says there are; null: its record was not found.
         mapped_chunks_said: Option<u64>,
@@ -121,17 +121,17 @@ pub enum Record<'a> {
         version: &'a str,
         /// Slots in use.
         used: u64,
-        /// Their bytes.
+        /// The bytes of `used`.
         used_bytes: u64,
         /// Free slots.
         free: u64,
-        /// Their bytes.
+        /// The bytes of `free`.
         free_bytes: u64,
         /// Pages.
         pages: u64,
         /// Pages without an object.
         empty_pages: u64,
-        /// Their bytes.
+        /// The bytes of `empty_pages`.
         empty_bytes: u64,
         /// Pages that are a quarter full or less.
         sparse_pages: u64,
@@ -150,7 +150,7 @@ pub enum Record<'a> {
         pages: u64,
         /// Pages that it gave back.
         freed_pages: u64,
-        /// Their bytes.
+        /// The bytes of `freed_pages`.
         freed_bytes: u64,
         /// Pages without an object before.
         empty_pages_before: u64,
@@ -163,7 +163,7 @@ pub enum Record<'a> {
     Allocated(crate::heap::Allocated<'a>),
     /// The stack of a thread.
     Thread {
-        /// The thread.
+        /// The id of the thread that the record is of.
         tid: i32,
         /// The kernel's name of it.
         name: &'a str,
@@ -187,6 +187,6 @@ pub enum Record<'a> {
         /// Bytes that are queued in them.
         queued: u64,
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }

@@ -23,7 +23,7 @@ pub enum Record<'a> {
     Process(Process<'a>),
     /// What the look cost it.
     Look {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// How long it stood still; 0 if all threads slept.
         stopped_ns: u64,
@@ -66,7 +66,7 @@ pub enum Record<'a> {
     },
     /// With `--gc`: a stack that a collector scans.
     Scan {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// The thread; null: of a parked stack.
         tid: Option<i32>,
@@ -85,7 +85,7 @@ pub enum Record<'a> {
     },
     /// With `--measure`: collections of one kind.
     Collections {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// `minor` (young objects) or `full` (all objects).
         kind: &'static str,
@@ -100,7 +100,7 @@ pub enum Record<'a> {
     },
     /// How many looks there were; first, with `--for`, `--every` or a started program.
     Looks {
-        /// How many.
+        /// How many there are.
         looks: u64,
     },
     /// A line at which threads ran or waited. Lines at which threads ran come first, those that were seen most before the
@@ -121,7 +121,7 @@ pub enum Record<'a> {
     },
     /// A lock that threads waited for and some thread was seen to have, those for which was waited most before the others.
     Lock {
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// The lock as text: `the VM lock`, a mutex of the language or of C with its address.
         lock: String,
@@ -198,7 +198,7 @@ pub enum Record<'a> {
         /// Whether it grew by an amount decided at run time, before and after.
         dynamic: [Option<bool>; 2],
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }
 
@@ -206,7 +206,7 @@ pub enum Record<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Circle {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
     /// Its threads; of a deadlock each waits for the next, and a single one for itself.
     pub tids: Vec<i32>,
@@ -216,7 +216,7 @@ pub struct Circle {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Gathered<'a> {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
     /// The threads that wait.
     pub tids: Vec<i32>,
@@ -233,7 +233,7 @@ pub struct Gathered<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Stack<'a> {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
     /// The thread; null: the stack is parked, and no thread runs it.
     pub tid: Option<i32>,
@@ -377,7 +377,7 @@ pub struct Others<'a> {
 pub struct Other<'a> {
     /// Its id.
     pub pid: i32,
-    /// Its name.
+    /// The kernel's name of the process.
     pub name: &'a str,
     /// The letter of `/proc/PID/stat`; null: it is gone.
     pub state: Option<char>,
@@ -429,7 +429,7 @@ pub struct Function {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Variable {
-    /// Its name.
+    /// The name of the variable in the source.
     pub name: String,
     /// Its type.
     pub r#type: String,

@@ -54,9 +54,9 @@ pub enum Record<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct SystemCall<'a> {
-    /// The process.
+    /// The id of the process that the record is of.
     pub pid: i32,
-    /// The thread.
+    /// The id of the thread that the record is of.
     pub tid: u32,
     /// When it was called.
     pub time_ns: u64,
@@ -65,7 +65,7 @@ pub struct SystemCall<'a> {
     /// `returned`; `left`: its thread ended in it, or was taken out of it; `open`: it had not returned when lancet left or the
     /// process ended.
     pub ended: &'a str,
-    /// Its name.
+    /// The name of the system call.
     pub name: &'a str,
     /// Its number; null: the name is lancet's own.
     pub number: Option<u32>,

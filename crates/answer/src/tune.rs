@@ -26,7 +26,7 @@ pub enum Record<'a, S> {
     Event {
         /// `fork`, `exec`, `name`, `exit`.
         event: &'static str,
-        /// The process.
+        /// The id of the process that the record is of.
         pid: i32,
         /// The thread; null: not known.
         tid: Option<i32>,
@@ -52,7 +52,7 @@ pub enum Record<'a, S> {
         /// How often the kernel said that it had no room.
         overruns: u64,
     },
-    /// The last record.
+    /// What was lost or refused in the run: the last record of an output.
     Losses(Losses<'a>),
 }
 

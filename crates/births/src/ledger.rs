@@ -1,6 +1,7 @@
 //! Reads the agent's books from outside.
 //!
-//! Texts, frames and call paths never change, so they are kept between two readings; sites and kinds are read anew.
+//! Texts, frames and call paths are written once and never change, so they are kept here between two readings; sites and
+//! kinds are read anew.
 
 mod large;
 #[cfg(test)]
@@ -287,16 +288,14 @@ impl Reader {
                 count => memory.records::<Counts>(at, count as usize),
             }
         };
-        let (at, count) = (
+        let site_counts = counts(
             offset_of!(Ledger, site_counts),
             offset_of!(Ledger, site_count),
-        );
-        let site_counts = counts(at, count)?;
-        let (at, count) = (
+        )?;
+        let kind_counts = counts(
             offset_of!(Ledger, kind_counts),
             offset_of!(Ledger, kind_count),
-        );
-        let kind_counts = counts(at, count)?;
+        )?;
         let gc = field(offset_of!(Ledger, gc_nanos))?;
         let tally = Tally {
             gc: (gc != 0).then(|| Duration::from_nanos(gc)),

@@ -8,9 +8,9 @@
 
 mod copied;
 
-use crate::DESERTED_AFTER;
+use crate::claiming;
 use hooks::{ScriptStart, Standstill, Threads, lift_left};
-use inject::heartbeat::{Heartbeat, ticks, unique};
+use inject::heartbeat::Heartbeat;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use inject::residents::Residents;
@@ -74,14 +74,7 @@ impl Reached {
     /// # Errors
     /// It is gone.
     pub(crate) fn at_script(pid: i32, start: &ScriptStart) -> Result<Self> {
-        let (status, memory, maps) = (Status::read(pid)?, start.memory().clone(), Maps::of(pid)?);
-        let functions = Functions::read(pid, &memory, &maps)?;
-        Ok(Reached {
-            status,
-            memory,
-            maps,
-            functions,
-        })
+        Self::of((Status::read(pid)?, start.memory().clone(), Maps::of(pid)?))
     }
 
     /// Takes the agent over that has brought a program to its script, whose main thread stays traced. `take` is called when the agent is
@@ -102,31 +95,15 @@ impl Reached {
             functions,
         } = self;
         let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
-        let config = Config {
-            session: unique(),
-            heartbeat_ticks: ticks(DESERTED_AFTER),
-            ..wanted
-        };
+        let config = claiming(wanted);
         let mut resident = Resident::nowhere();
         start.hand_over(|found| {
             resident = found;
             found.claim(&memory, &config)?;
             take(&memory, &found)
         })?;
-        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
-        Ok(Entered {
-            status,
-            memory: memory.clone(),
-            functions,
-            resident,
-            gadgets,
-            _heartbeat: Heartbeat::start(memory, beat),
-            open: Cell::new(true),
-            timing: Cell::default(),
-            has_copy: Cell::new(false),
-            threads: Vec::new(),
-            ties: Ties::Kept,
-        })
+        let entered = Entered::unclaimed((status, memory, functions), gadgets, Ties::Kept);
+        Ok(entered.claimed(resident))
     }
 
     /// Reads what must be known of a process before the agent is put into it, without stopping it.
@@ -134,8 +111,11 @@ impl Reached {
     /// # Errors
     /// It cannot be opened.
     pub fn new(pid: i32) -> Result<Self> {
-        let (status, memory, maps) = guest::reach(pid)?;
-        let functions = Functions::read(pid, &memory, &maps)?;
+        Self::of(guest::reach(pid)?)
+    }
+
+    fn of((status, memory, maps): (Status, Arc<GuestMemory>, Maps)) -> Result<Self> {
+        let functions = Functions::read(status.pid, &memory, &maps)?;
         Ok(Reached {
             status,
             memory,
@@ -173,24 +153,9 @@ impl Reached {
         let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
         // Removes hooks left by a `calls` that was killed.
         lift_left(&status, &memory, gadgets, &residents)?;
-        let mut entered = Entered {
-            status,
-            memory: memory.clone(),
-            functions,
-            resident: Resident::nowhere(),
-            gadgets,
-            _heartbeat: Heartbeat::still(),
-            open: Cell::new(false),
-            timing: Cell::default(),
-            has_copy: Cell::new(false),
-            threads: Vec::new(),
-            ties: Ties::None,
-        };
-        let config = Config {
-            session: unique(),
-            heartbeat_ticks: ticks(DESERTED_AFTER),
-            ..wanted
-        };
+        let found = (status, memory.clone(), functions);
+        let entered = Entered::unclaimed(found, gadgets, Ties::None);
+        let config = claiming(wanted);
         let claimed = Cell::new(None);
         let entering = entered.stopped(Threads::Main, |_, remote| {
             let (resident, _) = residents.take(remote, &memory, image, unhook)?;
@@ -203,16 +168,41 @@ impl Reached {
             // Gives the claim back; if this fails, the claim ends when lancet has ended.
             let _ = quiet(&resident, &memory);
         }
-        let resident = entering?;
-        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
-        entered.resident = resident;
-        entered.open.set(true);
-        entered._heartbeat = Heartbeat::start(memory, beat);
-        Ok(entered)
+        Ok(entered.claimed(entering?))
     }
 }
 
 impl Entered {
+    /// A process in which no agent is claimed yet.
+    fn unclaimed(
+        (status, memory, functions): (Status, Arc<GuestMemory>, Functions),
+        gadgets: Gadgets,
+        ties: Ties,
+    ) -> Self {
+        Entered {
+            status,
+            memory,
+            functions,
+            resident: Resident::nowhere(),
+            gadgets,
+            _heartbeat: Heartbeat::still(),
+            open: Cell::new(false),
+            timing: Cell::default(),
+            has_copy: Cell::new(false),
+            threads: Vec::new(),
+            ties,
+        }
+    }
+
+    /// The same with its agent, which was claimed: from now on it hears that the command lives.
+    fn claimed(mut self, resident: Resident) -> Self {
+        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
+        self.resident = resident;
+        self.open.set(true);
+        self._heartbeat = Heartbeat::start(self.memory.clone(), beat);
+        self
+    }
+
     /// Process id, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.status.pid

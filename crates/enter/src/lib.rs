@@ -39,8 +39,18 @@ pub use python::{CopyablePython, CountedPython};
 pub use ruby::{Books, Counting, Lines, Opening, Ruby, RubyGuest, Sites, because};
 
 use std::time::Duration;
+use wire::Config;
 
 /// Time without a heartbeat after which the agent leaves by itself.
 const DESERTED_AFTER: Duration = Duration::from_secs(5);
+/// With what an agent is claimed: as wanted, in a session of its own, and by a command that it gives up after [`DESERTED_AFTER`].
+fn claiming(wanted: Config) -> Config {
+    Config {
+        session: inject::heartbeat::unique(),
+        heartbeat_ticks: inject::heartbeat::ticks(DESERTED_AFTER),
+        ..wanted
+    }
+}
+
 /// What is said of an agent that has left so.
 const DESERTED: &str = "it heard nothing from us for 5 s";

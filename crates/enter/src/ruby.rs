@@ -16,7 +16,7 @@ mod vm_entry;
 pub use counting::{Books, Counting, Lines, Sites};
 pub use guest::RubyGuest;
 
-use crate::{DESERTED, DESERTED_AFTER};
+use crate::{DESERTED, claiming};
 use hooks::ScriptStart;
 use inject::Timing;
 use inject::heartbeat::Heartbeat;
@@ -437,13 +437,11 @@ fn config(found: &RubyGuest, wanted: Config) -> Config {
         *word = fact;
     }
     Config {
-        session: inject::heartbeat::unique(),
         functions: found.functions,
         facts,
-        heartbeat_ticks: inject::heartbeat::ticks(DESERTED_AFTER),
         ractor_class: found.ractor_class,
         vm: found.vm,
-        ..wanted
+        ..claiming(wanted)
     }
 }
 

@@ -374,10 +374,9 @@ fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -> Vec<Frame
 }
 
 fn script(script: &Script) -> Frame {
-    let name = script.qualified.as_ref().unwrap_or(&script.name);
     Frame {
         function: Function {
-            name: name.clone(),
+            name: script.full_name().to_owned(),
             file: script.path.clone(),
             native: false,
         },

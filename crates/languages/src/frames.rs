@@ -60,6 +60,11 @@ pub enum Placement {
 }
 
 impl Script {
+    /// Returns the name of its function with the class, where that is known; else as the code itself names it.
+    pub fn full_name(&self) -> &str {
+        self.qualified.as_ref().unwrap_or(&self.name)
+    }
+
     /// Returns whether its file belongs to a library or to the VM, not to the program.
     pub fn is_library(&self) -> bool {
         let all = Language::ALL.iter();

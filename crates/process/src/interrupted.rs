@@ -36,6 +36,7 @@
 mod in_call;
 mod slept;
 mod sockets;
+mod timeouts;
 
 pub use in_call::{InCall, call_of};
 pub(crate) use slept::slept;
@@ -47,6 +48,7 @@ use crate::stop::thread_state;
 use slept::{Runs, Sched};
 use std::io;
 use std::time::{Duration, Instant};
+use timeouts::{Timeout, kept_timeout_of, timeout_of};
 
 /// `ERESTARTNOHAND`: the call is made again unless a signal handler runs.
 const RESTART_UNLESS_HANDLED: i64 = -514;
@@ -54,68 +56,6 @@ const RESTART_UNLESS_HANDLED: i64 = -514;
 const RESTART_BY_ITS_OWN_CALL: i64 = -516;
 
 const RED_ZONE: u64 = 128;
-
-/// Where a call has its relative timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timeout {
-    /// It has none in its arguments, or the timeout is left as it is.
-    Unchanged,
-    /// Milliseconds as an `int` in this argument; negative = for ever.
-    Milliseconds(usize),
-    /// A `timespec` at the address in this argument, if that is not null.
-    Timespec(usize),
-}
-
-/// The calls that have a timeout in their arguments.
-const TIMED: [(i64, Timeout); 6] = [
-    (libc::SYS_epoll_wait, Timeout::Milliseconds(3)),
-    (libc::SYS_epoll_pwait, Timeout::Milliseconds(3)),
-    (libc::SYS_epoll_pwait2, Timeout::Timespec(3)),
-    (libc::SYS_semtimedop, Timeout::Timespec(3)),
-    (libc::SYS_io_getevents, Timeout::Timespec(4)),
-    (libc::SYS_rt_sigtimedwait, Timeout::Timespec(2)),
-];
-
-/// Returns where a call has its timeout that is made again after EINTR; `None` = it is not made again, or this is the number of no call.
-///
-/// EINTR means that nothing has been done, whichever call answers it: one that has moved a byte answers how many. `connect` on a connection
-/// that it has begun waits for that one (`__inet_stream_connect`, net/ipv4/af_inet.c). Not so `close`, which has closed the descriptor, and
-/// `restart_syscall`, which is no call of the program's.
-fn timeout_of(number: i64) -> Option<Timeout> {
-    let found = TIMED.iter().find(|(of, _)| *of == number);
-    match (found, number) {
-        (Some((_, timeout)), _) => Some(*timeout),
-        (None, libc::SYS_close | libc::SYS_restart_syscall | ..0) => None,
-        (None, _) => Some(Timeout::Unchanged),
-    }
-}
-
-/// Returns where a call has its timeout that the kernel continues by `restart_syscall`. A timeout that is a point in time needs no change.
-fn kept_timeout_of(number: i64, arguments: &[u64; 6]) -> Option<Timeout> {
-    let operation = arguments[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-    Some(match number {
-        libc::SYS_poll => Timeout::Milliseconds(2),
-        libc::SYS_nanosleep => Timeout::Timespec(0),
-        libc::SYS_clock_nanosleep if is_rest_known(arguments) => Timeout::Timespec(2),
-        libc::SYS_futex if operation == libc::FUTEX_WAIT => Timeout::Timespec(3),
-        libc::SYS_clock_nanosleep | libc::SYS_futex => Timeout::Unchanged,
-        _ => return None,
-    })
-}
-
-/// Whether `clock_nanosleep` with these arguments sleeps by a clock that runs as ours does. Clocks of a process or a thread run with its
-/// processor time.
-fn is_rest_known([clock, flags, ..]: &[u64; 6]) -> bool {
-    let clocks = [
-        libc::CLOCK_REALTIME,
-        libc::CLOCK_MONOTONIC,
-        libc::CLOCK_BOOTTIME,
-        libc::CLOCK_REALTIME_ALARM,
-        libc::CLOCK_BOOTTIME_ALARM,
-        libc::CLOCK_TAI,
-    ];
-    *flags as i32 & libc::TIMER_ABSTIME == 0 && clocks.contains(&(*clock as i32))
-}
 
 /// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again if the program would
 /// otherwise see an EINTR that we have caused; see the module's documentation.
@@ -193,23 +133,31 @@ pub(crate) struct Waiting {
     same: bool,
 }
 
+/// What is seen of a thread without knowing how long it has slept.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// A stop changes nothing.
+    Nothing,
+    /// All that must be known.
+    Known(Waiting),
+    /// It waits in a call with this timeout, and how long it has slept must be asked.
+    Asks(Waiting, Duration),
+    /// The same where its call may not be read.
+    Unread,
+}
+
 impl Waiting {
-    /// Whether how long a thread has slept matters to the call that it waits in, so far as that may be read.
-    pub fn is_timed(pid: i32, tid: i32) -> bool {
+    /// Looks at a thread before it is stopped, as far as that can be done without knowing how long it has slept.
+    pub fn look(pid: i32, tid: i32) -> Look {
         let call = match InCall::read(pid, tid) {
-            Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
-            Ok(call) => call,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Look::Unread,
+            read => read.ok().flatten(),
         };
         let waits = |call: InCall| Some((Fate::of(pid, tid, &call)?, call));
-        call.and_then(waits).is_some_and(|(fate, call)| {
-            Self::in_call(pid, tid, call, fate)
-                .whole_timeout()
-                .is_some()
-        })
-    }
-
-    fn in_call(pid: i32, tid: i32, call: InCall, fate: Fate) -> Self {
-        Waiting {
+        let Some((fate, call)) = call.and_then(waits) else {
+            return Look::Nothing;
+        };
+        let waiting = Waiting {
             pid,
             tid,
             call,
@@ -218,37 +166,41 @@ impl Waiting {
             switches: 0,
             runs: None,
             same: false,
+        };
+        match waiting.whole_timeout() {
+            _ if fate == Fate::Kept => Look::Known(waiting),
+            None => Look::Nothing,
+            Some(whole) => Look::Asks(waiting, whole),
         }
     }
 
     /// Looks at a thread before it is stopped, because the stop destroys the data that show how long it has slept.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
-        let call = match InCall::read(pid, tid) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Self::unread(pid, tid);
-            }
-            read => read.ok()??,
-        };
-        let fate = Fate::of(pid, tid, &call)?;
-        let mut waiting = Self::in_call(pid, tid, call, fate);
-        if fate == Fate::Kept {
-            return Some(waiting);
+        match Self::look(pid, tid) {
+            Look::Nothing => None,
+            Look::Known(waiting) => Some(waiting),
+            Look::Asks(waiting, whole) => waiting.slept_of(whole),
+            Look::Unread => Self::unread(pid, tid),
         }
-        let whole = waiting.whole_timeout()?;
+    }
+
+    /// The same of a call with this timeout, with how long the thread has slept.
+    fn slept_of(mut self, whole: Duration) -> Option<Self> {
+        let (pid, tid) = (self.pid, self.tid);
         // Before it is read how long the thread has slept: one that wakes after that, and sleeps in the same call again, has run once
         // more when it is stopped.
-        waiting.runs = Runs::until_now(pid, tid);
+        self.runs = Runs::until_now(pid, tid);
         let Some((slept, switches)) = slept(pid, tid) else {
             // This kernel does not show it (`CONFIG_SCHED_DEBUG`). A timeout that begins again at each of our stops may never end, and
             // hardly any filter forbids `restart_syscall`.
-            waiting.fate = Fate::Kept;
-            return matches!(fate, Fate::Instead(_)).then_some(waiting);
+            let fate = std::mem::replace(&mut self.fate, Fate::Kept);
+            return matches!(fate, Fate::Instead(_)).then_some(self);
         };
         // The time is taken after reading, so a delay here makes the remaining time longer, never shorter.
-        waiting.deadline = Instant::now() + whole.saturating_sub(slept);
-        waiting.switches = switches;
+        self.deadline = Instant::now() + whole.saturating_sub(slept);
+        self.switches = switches;
         // The call is read again, because all that was found must belong to one call.
-        (InCall::of(pid, tid)? == call).then_some(waiting)
+        (InCall::of(pid, tid)? == self.call).then_some(self)
     }
 
     /// Notes how long a thread has slept whose call may not be read.

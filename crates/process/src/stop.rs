@@ -29,7 +29,7 @@ pub use waiting::handed_on;
 use crate::asleep::Activity;
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
-use crate::interrupted::Waiting;
+use crate::interrupted::{Look, Waiting};
 use crate::job_control::UnderWay;
 use crate::priority::FirstInLine;
 use crate::proc_file::shown_by;
@@ -359,12 +359,17 @@ impl Drop for Stop {
 /// Returns the threads of a process that sleep with a timeout in a call that a stop would interrupt, except those in `left`.
 fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
     let threads = thread_ids(pid)?;
-    let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
-    // To others lancet must not go: it would take the processor from a thread that runs, at moments of that thread's choosing.
-    let (timed, others): (Vec<i32>, Vec<i32>) =
-        stopped.partition(|tid| Waiting::is_timed(pid, *tid));
+    let (mut found, mut asks) = (HashMap::new(), Vec::new());
+    for tid in threads.into_iter().filter(|tid| !left.contains(tid)) {
+        match Waiting::look(pid, tid) {
+            Look::Nothing => {}
+            Look::Known(waiting) => drop(found.insert(tid, waiting)),
+            Look::Asks(..) | Look::Unread => asks.push(tid),
+        }
+    }
+    // To others lancet must not go: it would take the processor from a thread that runs, at moments of that thread's choosing. What was seen of
+    // these is seen anew, because all that is found of a thread must belong to one moment.
     let of = |tid| Some((tid, Waiting::of(pid, tid)?));
-    let mut found = processors::by_processor(pid, timed, of);
-    found.extend(others.into_iter().filter_map(of));
-    Ok(found.into_iter().collect())
+    found.extend(processors::by_processor(pid, asks, of));
+    Ok(found)
 }

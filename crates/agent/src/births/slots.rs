@@ -104,34 +104,47 @@ impl<N: Number> Slots<N> {
         Table::from_word(unsafe { *tables.add(path.page as usize) })
     }
 
+    /// Where the number at this slot lies; `None` if the page has no table, or one without a place for this grain.
+    #[inline(always)]
+    fn number_at(&self, path: SlotPath) -> Option<*mut N> {
+        let table = self.table(path);
+        let index = table.index(path.grain).filter(|_| table != Table::NONE)?;
+        // SAFETY: `index` is computed from a grain of the page and the table's step, so it is less than `Table::numbers`, the numbers that
+        // `take` has mapped.
+        Some(unsafe { ours::<N>(table.address()).add(index as usize) })
+    }
+
     /// The number at the slot of the object at `address`; [`Number::NONE`] if there is none.
     #[inline]
     pub fn get(&self, address: u64) -> N {
-        let path = self.path(address);
-        let table = self.table(path);
-        match table.index(path.grain) {
-            // SAFETY: `index` is computed from a grain of the page and the table's step, so it is less than `Table::numbers`, the numbers
-            // that `take` has mapped.
-            Some(index) if table != Table::NONE => unsafe {
-                *ours::<N>(table.address()).add(index as usize)
-            },
-            _ => N::NONE,
-        }
+        let number = self.number_at(self.path(address));
+        // SAFETY: `number_at` leads to a number in memory that `take` has mapped.
+        number.map_or(N::NONE, |number| unsafe { *number })
     }
 
     /// Sets the number at the slot of the object at `address`. `None` if there is no memory for the page's table.
     #[inline(always)]
     pub fn set(&mut self, address: u64, id: N) -> Option<()> {
+        self.replace(address, id).map(|_| ())
+    }
+
+    /// Sets the number at the slot of the object at `address`, and returns what it was. `None` as of [`set`](Self::set).
+    #[inline(always)]
+    pub fn replace(&mut self, address: u64, id: N) -> Option<N> {
         let path = self.path(address);
-        let table = self.table(path);
-        match table.index(path.grain) {
-            Some(index) if table != Table::NONE => {
-                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
-                unsafe { *ours::<N>(table.address()).add(index as usize) = id };
-                Some(())
-            }
-            _ => self.set_in_new_table(path, id),
+        match self.number_at(path) {
+            // SAFETY: `number_at` leads to a number in memory that `take` has mapped; `self` is borrowed mutably.
+            Some(number) => Some(unsafe { number.replace(id) }),
+            None => self.set_in_new_table(path, id).map(|()| N::NONE),
         }
+    }
+
+    /// Takes the number at the slot of the object at `address` away, and returns what it was.
+    #[inline(always)]
+    pub fn clear(&mut self, address: u64) -> N {
+        let number = self.number_at(self.path(address));
+        // SAFETY: `number_at` leads to a number in memory that `take` has mapped; `self` is borrowed mutably.
+        number.map_or(N::NONE, |number| unsafe { number.replace(N::NONE) })
     }
 
     /// Sets a number where the page has no table, or one whose step is too large for this grain: makes a new table and copies the old one.
@@ -218,41 +231,6 @@ impl<N: Number> Slots<N> {
             // SAFETY: no page has this table any more, it is memory of ours, and every table is larger than a word.
             unsafe { *ours::<u64>(table.address()) = *unused };
             *unused = table.address();
-        }
-    }
-
-    /// Sets the number at the slot of the object at `address`, and returns what it was. `None` as of [`set`](Self::set).
-    #[inline(always)]
-    pub fn replace(&mut self, address: u64, id: N) -> Option<N> {
-        let path = self.path(address);
-        let table = self.table(path);
-        match table.index(path.grain) {
-            Some(index) if table != Table::NONE => {
-                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
-                Some(unsafe { ours::<N>(table.address()).add(index as usize).replace(id) })
-            }
-            _ => {
-                self.set_in_new_table(path, id)?;
-                Some(N::NONE)
-            }
-        }
-    }
-
-    /// Takes the number at the slot of the object at `address` away, and returns what it was.
-    #[inline(always)]
-    pub fn clear(&mut self, address: u64) -> N {
-        let path = self.path(address);
-        let table = self.table(path);
-        match table.index(path.grain) {
-            Some(index) if table != Table::NONE => {
-                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
-                unsafe {
-                    ours::<N>(table.address())
-                        .add(index as usize)
-                        .replace(N::NONE)
-                }
-            }
-            _ => N::NONE,
         }
     }
 

@@ -95,7 +95,7 @@ impl Watched {
         let before = stack.lines.get(at + 1).is_some_and(is_of_file);
         let hooked = self.hooked.get(&function.start).filter(|_| before);
         let line = place(stack, at).map(|script| {
-            let name = script.qualified.as_ref().unwrap_or(&script.name);
+            let name = script.full_name();
             format!(" ← {}:{} in '{name}'", script.path, script.line)
         });
         Some(Unreturned {

@@ -44,9 +44,9 @@ pub struct Gathered {
 type Function<'a> = (&'a str, &'a str);
 
 fn function(script: &Script) -> Function<'_> {
-    let name = script.qualified.as_ref().unwrap_or(&script.name);
     // `block (2 levels) in Pool#checkout`, `rescue in block in Pool#checkout`.
-    let name = name.rsplit(" in ").next().unwrap_or(name);
+    let full = script.full_name();
+    let name = full.rsplit(" in ").next().unwrap_or(full);
     (&script.path, name)
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::recorded::replay;
 use crate::support::TempDir;
-use crate::support::{Guest, chosen};
+use crate::support::{Guest, chosen, schema};
 use crate::watch::{calls, hooked, left};
 
 const ROUNDS: u64 = 20;
@@ -75,11 +75,7 @@ fn every_function_of_the_allocator_is_paired() {
         guest.tell(&ROUNDS.to_string());
         guest.find("answer");
         let output = left(watch, "allocations");
-        let records: Vec<Value> = output
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
+        let records = schema::records(&["calls"], &output.stdout);
         let number = |of: &Value, key: &str| of[key].as_u64().expect("a number");
         if !records[0]["given_up"]
             .as_array()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::machine::{program, start};
-use crate::support::{Guest, chosen};
+use crate::support::{Guest, chosen, schema};
 use crate::watch::{calls, hooked, left};
 
 const ROUNDS: u64 = 20;
@@ -16,10 +16,7 @@ fn count(pid: i32) -> u64 {
 }
 
 fn records(text: &str) -> Vec<Value> {
-    let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    schema::records(&["calls", "syscalls"], text)
 }
 
 /// Rounds of opening and closing: as many are still open, by their lines, as the process has more than before.

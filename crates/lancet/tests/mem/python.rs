@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::killed::spin;
 use crate::support::{
     Door, Guest, Interpreter, LIMIT, Random, Report, Snapshot, Spoilt, Watch, born, chosen,
-    fixtures, lancet, live, losses, mem, rounds, run, until,
+    fixtures, lancet, live, losses, mem, rounds, run, schema, until,
 };
 
 fn pythons(test: &str) -> Vec<Interpreter> {
@@ -465,10 +465,6 @@ fn ten_states_are_opened_and_left() {
 
 /// The records of one kind.
 fn records(text: &str, kind: &str) -> Vec<Value> {
-    let records = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"));
-    records
-        .filter(|record: &Value| record["record"] == kind)
-        .collect()
+    let records = schema::records(&["mem"], text).into_iter();
+    records.filter(|record| record["record"] == kind).collect()
 }

@@ -114,7 +114,7 @@ struct Calls<'a> {
 
 /// The time in nanoseconds since 1970.
 pub(crate) fn nanos(at: At) -> u64 {
-    at.time.as_nanos() as u64
+    answer::time::nanos(at.time)
 }
 
 fn push(out: &mut Vec<u8>, text: &str) {

@@ -13,7 +13,6 @@ use frames::live::ties::{Until, waits_for};
 
 use super::Subject;
 use super::dump::{RED, YELLOW};
-use super::names::function;
 use super::states::{at, slept, thread_at, time, words};
 use crate::Style;
 use crate::figures::{grouped, plural};
@@ -182,7 +181,7 @@ fn told(stacks: &[Stack], group: &Gathered) -> String {
     let count = group.waiting.len() as u64;
     let longest = group.waiting.iter().filter_map(|&at| slept(&stacks[at]));
     let longest = longest.max().unwrap_or_default();
-    let place = |script: &Script| format!("{} ({})", printable(function(script)), at(script));
+    let place = |script: &Script| format!("{} ({})", printable(script.full_name()), at(script));
     let caller = place(&group.caller);
     let waits = format!(
         "{} threads wait without a time limit in {}, one of them for {}",

@@ -26,7 +26,7 @@ use frames::live::unwind::End;
 use super::Subject;
 use super::conclusions;
 use super::listing::text::{switches, warnings};
-use super::names::{function, location, whose};
+use super::names::{location, whose};
 use super::states::{Words, at, slept, time, words};
 use crate::Style;
 use crate::figures::{grouped, pause, plural, size};
@@ -196,7 +196,7 @@ fn rows(subject: &Subject, stack: &Stack, native: bool) -> Vec<Row> {
 }
 
 fn script_row(script: &Script) -> Row {
-    let name = printable(function(script));
+    let name = printable(script.full_name());
     Row {
         text: match script.path.as_str() {
             "" => name.into_owned(),

@@ -3,7 +3,6 @@
 use answer::place::Address;
 use answer::stack::Parked;
 use frames::Scan;
-use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 
 use super::Subject;
@@ -49,11 +48,6 @@ pub fn parked(stack: &Stack) -> Option<Parked> {
         kind: one.kind,
         object: Address(one.object),
     })
-}
-
-/// Returns the name of a script frame's function, with its class where that is known.
-pub fn function(script: &Script) -> &str {
-    script.qualified.as_ref().unwrap_or(&script.name)
 }
 
 /// Returns `libc.so.6: read+0x1a`, or what is known of a function without a name; safe to print.

@@ -28,7 +28,7 @@ use process::wait::others::Role;
 use super::Subject;
 use super::conclusions::{self, stuck};
 use super::dump::head;
-use super::names::{function, name, native, whose};
+use super::names::{name, native, whose};
 use super::states::{self, Words, at, for_programs, slept, time, words};
 use super::waits;
 use crate::Style;
@@ -235,7 +235,11 @@ fn place(subject: &Subject, stack: &Stack) -> String {
         (None, Some(library)) => format!(" ← {}{library}", crate::calls::NO_APPLICATION),
         (Some(own), library) => {
             let library = library.unwrap_or_default();
-            format!(" ← {} in '{}'{library}", at(own), printable(function(own)))
+            format!(
+                " ← {} in '{}'{library}",
+                at(own),
+                printable(own.full_name())
+            )
         }
     }
 }

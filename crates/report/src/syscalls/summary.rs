@@ -5,6 +5,7 @@ use super::{Columns, Figures, Layout, Order, Statuses, native};
 use crate::figures::plural;
 use crate::text::printable;
 use answer::syscalls::Record;
+use answer::time::nanos;
 use calls::Line;
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
@@ -293,7 +294,6 @@ impl Summary {
 
 /// Writes the rows and their sum for programs.
 fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<()> {
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     for Row { who, figures, .. } in rows {
         let record = Record::Count {
             name: &who.system_call,

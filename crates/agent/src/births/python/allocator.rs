@@ -18,9 +18,8 @@
 use super::counting;
 use super::names::{MEMORY, OBJECT};
 use crate::calls::thread::thread_pointer;
-use crate::scripts::function;
+use crate::scripts::{at, function};
 use crate::shared::CONTROL_PAGE;
-use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::script::python::{GET_ALLOCATOR, SET_ALLOCATOR};
 
@@ -197,8 +196,8 @@ unsafe fn ask(domain: usize, table: Table) -> Calls {
         HANDED_OUT.store(0, Ordering::Relaxed);
         // SAFETY: these are the functions by which the VM takes and frees blocks of this domain, with its lock, which the caller holds.
         let block = unsafe {
-            let malloc: Malloc = transmute(table.malloc);
-            let free: Free = transmute(table.free);
+            let malloc: Malloc = at(table.malloc);
+            let free: Free = at(table.free);
             let block = malloc(table.ctx, size);
             if block != 0 {
                 free(table.ctx, block);
@@ -308,16 +307,14 @@ type Calloc = unsafe extern "C" fn(u64, u64, u64) -> u64;
 type Realloc = unsafe extern "C" fn(u64, u64, u64) -> u64;
 type Free = unsafe extern "C" fn(u64, u64);
 
-/// Returns the function at this address, with its type.
+/// Returns the function whose address this word has, with its type.
 ///
 /// # Safety
 /// `F` is its prototype.
 #[inline(always)]
 unsafe fn behind<F: Copy>(address: &AtomicU64) -> F {
-    const { assert!(size_of::<F>() == size_of::<u64>()) };
-    let address = address.load(Ordering::Relaxed);
-    // SAFETY: the VM had this address in its table as that of such a function; a function pointer is as large as an address.
-    unsafe { core::mem::transmute_copy::<u64, F>(&address) }
+    // SAFETY: as the caller says; the VM had this address in its table as that of such a function.
+    unsafe { at(address.load(Ordering::Relaxed)) }
 }
 
 unsafe extern "C" fn malloc<const DOMAIN: usize>(ctx: u64, size: u64) -> u64 {

@@ -55,10 +55,8 @@ impl Place {
             parted(stack, &words)
         };
         let place = stack.place();
-        let line = place.map(|script| {
-            let name = script.qualified.as_ref().unwrap_or(&script.name);
-            format!("{} in {}", at(script), printable(name))
-        });
+        let line =
+            place.map(|script| format!("{} in {}", at(script), printable(script.full_name())));
         let place = Place {
             running,
             of_application: place.is_some_and(|script| !script.is_library()),
