@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 import unittest
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent / "tests"
@@ -233,6 +235,40 @@ class Queue(unittest.TestCase):
         (self.folder / f"lancet-test-mine-{os.getpid()}-0").mkdir()
         self.run_tests()
         self.assertEqual([path.name for path in self.folder.glob("lancet-test-*")], [f"lancet-test-mine-{os.getpid()}-0"])
+
+
+def imported():
+    """The program as a module, without a compiled file beside it."""
+    sys.dont_write_bytecode = True
+    loader = SourceFileLoader("tests", str(TESTS))
+    module = module_from_spec(spec_from_loader("tests", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Places(unittest.TestCase):
+    """How many tests run at once."""
+
+    def test_more_run_while_processors_have_nothing_to_do(self):
+        tests = imported()
+        tests.Places.LOOK = 0
+        idle = busy = 0
+        places = tests.Places(3, 5, lambda: f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 …\n")
+        counts = []
+        # Seconds in which so many hundredths of the processors' time were idle.
+        for share in (100, 30, 26, 20, 6, 4, 0, 0, 25, 40):
+            idle, busy = idle + share, busy + 100 - share
+            places.look()
+            counts.append(places.count)
+        self.assertEqual(counts, [4, 5, 5, 5, 5, 4, 3, 3, 3, 4])
+
+    def test_a_number_that_is_given_stays(self):
+        tests = imported()
+        tests.Places.LOOK = 0
+        places = tests.Places(3, 3, lambda: "cpu  0 0 0 0 0 0 0 0 0 0\n")
+        places.read = lambda: self.fail("nobody asks how busy they are")
+        places.look()
+        self.assertEqual(places.count, 3)
 
 
 class Compiler(unittest.TestCase):
