@@ -31,7 +31,23 @@ const LARGE_PART: usize = 8;
 
 impl Column {
     pub fn get(&self, object: u32) -> Option<u64> {
-        match self.stored(object) {
+        self.number(object, self.stored(object))
+    }
+
+    /// The numbers of the first so many objects, in their order: those that are listed are not searched for.
+    pub fn iter(&self, objects: u32) -> impl Iterator<Item = Option<u64>> {
+        let mut listed = self.few.iter().peekable();
+        (0..objects).map(move |object| {
+            let stored = self.dense(object).unwrap_or_else(|| {
+                let found = listed.next_if(|one| one.0 == object);
+                found.map_or(0, |one| one.1)
+            });
+            self.number(object, stored)
+        })
+    }
+
+    fn number(&self, object: u32, stored: u32) -> Option<u64> {
+        match stored {
             0 => None,
             WIDE => self.wide.get(&object).copied(),
             number => Some(self.base + (u64::from(number) - 1)),
@@ -49,15 +65,21 @@ impl Column {
     /// What stands for an object, as in `narrow`.
     #[inline]
     fn stored(&self, object: u32) -> u32 {
+        self.dense(object).unwrap_or_else(|| self.listed(object))
+    }
+
+    /// The same without what is listed; `None` = look there.
+    #[inline]
+    fn dense(&self, object: u32) -> Option<u32> {
         let at = object as usize;
         if !self.narrow.is_empty() {
-            return self.narrow.get(at).copied().unwrap_or(0);
+            return Some(self.narrow.get(at).copied().unwrap_or(0));
         }
         match self.half.get(at) {
-            Some(&LISTED) => self.listed(object),
-            Some(half) => u32::from(*half),
-            None if self.half.is_empty() => self.listed(object),
-            None => 0,
+            Some(&LISTED) => None,
+            Some(half) => Some(u32::from(*half)),
+            None if self.half.is_empty() => None,
+            None => Some(0),
         }
     }
 
@@ -219,6 +241,7 @@ mod tests {
             assert_eq!(column.get(object as u32), *number);
             assert_eq!(turned.get(order[object]), *number);
         }
+        assert!(column.iter(numbers.len() as u32).eq(numbers));
         assert_eq!(column.get(99), None);
         assert_eq!(Column::default().get(0), None);
     }

@@ -6,6 +6,7 @@
 //!   │ page          │ low    │     low: 2 bytes for each number; page: 16 bytes for all that follow each other with the same one
 //! ```
 
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Bits of a number that its page does not say.
@@ -92,13 +93,32 @@ impl Rising {
     /// If there is none at this place.
     #[inline]
     pub fn range(&self, at: u32) -> Range<u32> {
-        let page = self.page_of(at);
+        self.range_on(self.page_of(at), at)
+    }
+
+    fn range_on(&self, page: usize, at: u32) -> Range<u32> {
         let before = match at {
             0 => 0,
             at if at > self.pages[page].first => self.number(page, at - 1),
             at => self.number(page - 1, at - 1),
         };
         before as u32..self.number(page, at) as u32
+    }
+
+    /// Returns what [`Rising::range`] returns, of many places that are mostly near the one before: its page is not searched for again.
+    pub fn ranges(&self) -> impl Fn(u32) -> Range<u32> {
+        let last = Cell::new(0);
+        move |at| {
+            let has = |page: usize| {
+                let first = |page: usize| self.pages.get(page).map(|page| page.first);
+                first(page).is_some_and(|first| first <= at)
+                    && first(page + 1).is_none_or(|next| at < next)
+            };
+            if !has(last.get()) {
+                last.set(self.page_of(at));
+            }
+            self.range_on(last.get(), at)
+        }
     }
 
     /// How many numbers are smaller than this one.
@@ -189,9 +209,14 @@ mod tests {
                 assert_eq!(all.find(number), found.map(|_| below as u32));
             }
         }
+        let ranges = all.ranges();
         for (at, two) in numbers.windows(2).enumerate() {
             let range = all.range(at as u32 + 1);
             assert_eq!([range.start, range.end], [two[0] as u32, two[1] as u32]);
+            assert_eq!(ranges(at as u32 + 1), range);
+        }
+        for at in [0, 2999, 3, all.len() as u32 - 1, 0] {
+            assert_eq!(ranges(at), all.range(at));
         }
         assert_eq!(all.range(0), 0..0);
         let none = Rising::default();

@@ -29,9 +29,10 @@ impl Given {
             names,
         } = self;
         let objects = order.map_or(given.len(), <[u32]>::len);
+        let ranges = given.ranges();
         let range = |object: usize| {
             let old = order.map_or(object, |order| order[object] as usize);
-            let range = given.range(old as u32);
+            let range = ranges(old as u32);
             range.start as usize..range.end as usize
         };
         let is_kept = |edge: &usize| targets[*edge] != NOWHERE;

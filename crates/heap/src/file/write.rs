@@ -201,8 +201,9 @@ impl Snapshot {
 
     fn write_column(&self, out: &mut Output, section: Section, column: &Column) {
         let objects = if column.is_empty() { 0 } else { self.len() };
-        out.items(section, objects, |raw, object, _| {
-            let number = column.get(object as u32);
+        let mut numbers = column.iter(objects as u32);
+        out.items(section, objects, |raw, _, _| {
+            let number = numbers.next().flatten();
             put(raw, number.map_or(0, |number| number + 1));
         });
     }
