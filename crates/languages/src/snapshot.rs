@@ -25,11 +25,13 @@ pub(crate) mod held;
 pub(crate) mod stream;
 pub(crate) mod texts;
 
+use crate::objects::Objects;
 use births::Births;
 use copied::CopiedProcess;
 use found::Found;
 use heap::{Builder, Snapshot};
-use process::error::Result;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Instant;
@@ -77,6 +79,22 @@ pub trait Told: Heap {
     fn slots(&self, memory: &dyn Memory, resident: u64) -> Option<u64> {
         let _ = (memory, resident);
         None
+    }
+
+    /// Bytes of a page of a heap that its VM can compact; `None` = it has no compaction.
+    fn page_of_compaction(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the objects of its process, to be read one by one.
+    ///
+    /// # Errors
+    /// They cannot be read so.
+    fn objects<'a>(&self, memory: &'a GuestMemory) -> Result<Box<dyn Objects + 'a>> {
+        Err(Error::NotAGuest {
+            pid: memory.pid(),
+            reason: "the objects of its VM do not lie in slots",
+        })
     }
 }
 

@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
+use vm::Language;
 use vm::ruby::{Facts, Ruby, Type};
 
 /// Bytes of a name that are kept.
@@ -70,7 +71,11 @@ fn make<'a>(
 ) -> Result<(Builder, u64)> {
     let frozen = Frozen::new(copy.memory());
     let pid = copy.parent();
-    let unreadable = |error: String| Error::NotARuby { pid, reason: error };
+    let unreadable = |error: String| Error::UnreadableVm {
+        pid,
+        language: Language::Ruby,
+        reason: error,
+    };
     let plain = Ruby::new(&frozen, *facts).map_err(|error| unreadable(error.to_string()))?;
     let facts = match copy.shapes() {
         Some((list, size)) if size == plain.shape_size() => facts.with_shapes(list),
