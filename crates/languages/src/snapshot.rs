@@ -3,25 +3,25 @@
 //! | module | what |
 //! |---|---|
 //! | `stream` | the bytes that the copy of a process writes, checked ([`wire::snapshot`]) |
-//! | `ahead` | a thread that reads them while another makes objects of them |
+//! | `batches` | a thread that reads them while another makes objects of them |
 //! | `frozen` | memory that does not change, in blocks that are read once |
 //! | `found` | what a heap is read from |
 //! | `copied` | the copy of a process, as readers ask it |
 //! | `births` | the lines that made objects |
 //! | `by_target` | names of references, joined to them |
-//! | `held` | who has more references than were found |
+//! | `outer_references` | who has more references than were found |
 //! | `texts` | what is kept of the contents of strings |
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
 
-pub(crate) mod ahead;
+pub(crate) mod batches;
 pub mod births;
 pub(crate) mod by_target;
 pub mod copied;
 pub mod found;
 pub(crate) mod frozen;
-pub(crate) mod held;
+pub(crate) mod outer_references;
 pub(crate) mod stream;
 pub(crate) mod texts;
 

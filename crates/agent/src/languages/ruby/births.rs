@@ -7,7 +7,7 @@
 //! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
 //! | `door` | the methods by which a thread begins, reads and ends its account |
 //! | `rest` | the hook is out while nobody wants to count |
-//! | `moves` | heap compaction |
+//! | `compaction` | objects that heap compaction moves |
 //! | `census`, `large` | the walk over the living; the largest of them |
 //! | `presence` | how the agent leaves |
 //! | `names` | the VM's structures as text |
@@ -15,9 +15,9 @@
 pub mod agent;
 mod birth;
 pub mod census;
+mod compaction;
 mod door;
 pub mod large;
-mod moves;
 pub mod names;
 mod newborns;
 pub mod presence;

@@ -1,7 +1,7 @@
 //! Sets the hook on births in the VM, and handles its calls.
 
 use super::agent::{AGENT, Agent, NEWBORNS, NOBODY};
-use super::moves::{MOVER, MOVER_DATA};
+use super::compaction::{MOVER, MOVER_DATA};
 use super::presence::stranger;
 use super::{census, door};
 use crate::languages::ruby::vmcalls::NEWOBJ;

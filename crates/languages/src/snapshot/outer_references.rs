@@ -16,7 +16,7 @@ const MORE_PAGES: u64 = 1 << 14;
 const IMMORTAL: i32 = i32::MIN;
 
 /// References of all objects: their counts minus those found. Takes an eighth of the memory of the objects, and what `wide` takes.
-pub struct Held {
+pub struct OuterReferences {
     /// A packed [`Count`] for each place.
     pages: HashMap<u64, Box<[u16; PLACES]>>,
     /// By number of the place, what does not fit into 11 bits: the references of classes, `None`, names that everybody uses.
@@ -39,7 +39,7 @@ const IS_OBJECT: u8 = 0x10;
 /// Bits of a packed count for [`Count::low`]; above them is `left`, signed.
 const LOW_BITS: u32 = 5;
 const LOW: u16 = (1 << LOW_BITS) - 1;
-/// In the place of `left` in a packed count: [`IMMORTAL`], and that it stands in [`Held::wide`].
+/// In the place of `left` in a packed count: [`IMMORTAL`], and that it stands in [`OuterReferences::wide`].
 const PACKED_IMMORTAL: i32 = -(1 << (u16::BITS - LOW_BITS - 1));
 const PACKED_WIDE: i32 = PACKED_IMMORTAL + 1;
 /// The numbers of references that are packed.
@@ -48,7 +48,7 @@ const PACKED: std::ops::RangeInclusive<i32> = PACKED_WIDE + 1..=-(PACKED_IMMORTA
 const MOST_WIDE: usize = 4;
 
 impl Count {
-    /// `wide` is what stands for its place in [`Held::wide`].
+    /// `wide` is what stands for its place in [`OuterReferences::wide`].
     fn unpack(packed: u16, wide: impl FnOnce() -> Option<i32>) -> Self {
         let left = match i32::from(packed.cast_signed() >> LOW_BITS) {
             PACKED_IMMORTAL => IMMORTAL,
@@ -76,11 +76,11 @@ pub enum Why {
     Immortal,
 }
 
-impl Held {
+impl OuterReferences {
     /// Makes an empty table for a process with so many bytes in memory.
     pub fn within(bytes: u64) -> Self {
         let pages = (bytes >> PAGE_BITS).saturating_add(MORE_PAGES);
-        Held {
+        OuterReferences {
             pages: HashMap::default(),
             wide: HashMap::default(),
             most: usize::try_from(pages).unwrap_or(usize::MAX),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_was_not_found_is_left() {
-        let mut held = Held::within(0);
+        let mut held = OuterReferences::within(0);
         // References found before and after the object itself was met.
         held.found(0x1010);
         held.object(0x1010, Some(3));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn addresses_without_memory_take_none() {
-        let mut held = Held::within(1 << PAGE_BITS);
+        let mut held = OuterReferences::within(1 << PAGE_BITS);
         for page in 0..MORE_PAGES + 11 {
             held.found(page << PAGE_BITS);
         }
@@ -205,8 +205,8 @@ mod tests {
     fn numbers_of_references_are_exact_whatever_they_are() {
         for count in [1_u64, 1021, 1022, 1023, 1024, 5000] {
             for met_first in [true, false] {
-                let mut held = Held::within(1 << 20);
-                let note = |held: &mut Held, address, found| {
+                let mut held = OuterReferences::within(1 << 20);
+                let note = |held: &mut OuterReferences, address, found| {
                     if met_first {
                         held.object(address, Some(count));
                     }
@@ -227,7 +227,7 @@ mod tests {
     /// A process that says of each of its objects that it has many references.
     #[test]
     fn large_numbers_are_bounded() {
-        let mut held = Held::within(0);
+        let mut held = OuterReferences::within(0);
         let all = MORE_PAGES * MOST_WIDE as u64 + 1000;
         (0..all).for_each(|number| held.object(number * 16, Some(1 << 20)));
         assert!(held.wide.len() <= MORE_PAGES as usize * MOST_WIDE);

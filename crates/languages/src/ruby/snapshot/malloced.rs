@@ -15,7 +15,7 @@ const LEAST: u64 = 32;
 
 /// For each kind of object, what was allocated beside the slots of those objects of one snapshot that were read so far.
 #[derive(Default)]
-pub struct Beside {
+pub struct Malloced {
     kinds: HashMap<KindId, Sum>,
 }
 
@@ -34,7 +34,7 @@ fn taken(bytes: u64) -> u64 {
         .unwrap_or(bytes)
 }
 
-impl Beside {
+impl Malloced {
     /// Adds an object of a kind: its size in all, and the part of it that lies in its slot.
     #[inline]
     pub fn add(&mut self, kind: KindId, bytes: u64, slot: u64) {
@@ -76,7 +76,7 @@ mod tests {
             builder.kind(b"STRING", Role::Text),
             builder.kind(b"ARRAY", Role::List),
         );
-        let mut beside = Beside::default();
+        let mut beside = Malloced::default();
         // In the slot; 24 and 25 bytes, for which malloc takes 32 and 48; 1 byte, for which it takes 32.
         for bytes in [40, 64, 65, 41] {
             beside.add(text, bytes, 40);
