@@ -8,7 +8,6 @@ fn main() {
         "-Wl,--entry=enter",
         // Entered by address only, so the linker sees no use of it.
         "-Wl,--undefined=open_calls",
-        "-Wl,--undefined=enter_python",
         "-Wl,--undefined=trampoline_call_through",
         "-Wl,--no-dynamic-linker",
         "-Wl,-z,norelro",

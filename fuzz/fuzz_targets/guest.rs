@@ -8,6 +8,7 @@
 use births::{ledger, postmortem};
 use hooks::image;
 use inject::resident::Resident;
+use languages::snapshot::Told;
 use libfuzzer_sys::fuzz_target;
 use process::memory::GuestMemory;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -229,7 +230,10 @@ fuzz_target!(|bytes: &[u8]| {
         for _ in 0..2 {
             let _ = reader.tally(&memory);
         }
-        if let Ok(seen) = postmortem::count(&memory, &facts, LEDGER) {
+        let seen = facts
+            .objects(&memory)
+            .and_then(|heap| postmortem::count(&memory, &*heap, LEDGER));
+        if let Ok(seen) = seen {
             let _ = reader.with_rows(&memory, seen.tally, &seen.sites, &[]);
         }
     }

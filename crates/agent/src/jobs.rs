@@ -1,48 +1,23 @@
-//! Handles the command's requests to a Ruby, decides which thread of the guest does the work, and, for a Python too
-//! ([`scripts`]), that one thread at a time does it.
+//! Where a thread of the guest comes into the agent to do what the command requests. What a VM is asked to do, each language's folder does
+//! ([`languages`]).
 //!
 //! ```text
-//!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler
-//!   VM, at a safe point ──────► job ────► watch, census, leave, …   with the VM's lock
+//!   thread in a remote call ──► enter ──► the VM's language: makes the VM call us at a safe point, or takes its lock
+//!   VM, at a safe point ──────► the same: `at_work::begin`, the work, `at_work::end`
 //! ```
 
-use crate::births::agent::AGENT;
-use crate::births::census;
-use crate::births::vmcalls::Vm;
 use crate::calls::share;
-use crate::shared::{BORROWED, CONFIG, CONTROL_PAGE, LEDGER};
-use crate::{collections, guard, scripts, snapshot};
+use crate::shared::{CONFIG, CONTROL_PAGE};
+use crate::{languages, snapshot};
 use core::sync::atomic::Ordering;
-use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, SHARE, WAKE};
-use wire::{Purpose, Reply, Request, State};
+use wire::control_page::enter::{COPY, LANGUAGE, REAP, SHARE};
 
-/// A signal number that Linux never sends (SIGSTKFLT), for which no program sets a trap.
-const UNUSED_SIGNAL: i32 = 16;
-
-/// A borrowed thread calls this, wherever it was stopped, so it does only what a signal handler may do. With
-/// [`LOCK`] the thread must have been stopped in a system call that the VM itself made, or had made, without its
-/// lock.
+/// A borrowed thread calls this, wherever it was stopped, so it does only what a signal handler may do, and of the doors into the VM
+/// what the command has shown to be open there.
 #[unsafe(no_mangle)]
 extern "C" fn enter(what: u64) -> u64 {
-    // SAFETY: the command writes `CONFIG` only while no thread runs here; it is copied.
-    let config = unsafe { *(&raw const CONFIG) };
-    let vm = Vm(config.functions);
-    if what & LOCK != 0 {
-        // SAFETY: the command requests [`LOCK`] only of a thread in a blocking region without the VM's lock, from
-        // where this function may be called.
-        unsafe { vm.with_lock(locked_job, 0) };
-    }
-    if what & REGISTER != 0 {
-        // SAFETY: the function may be called from signal handlers, and `job` is in the agent's image, which is
-        // never unmapped.
-        unsafe { vm.register_job(0, job, 0) };
-    }
-    if what & WAKE != 0 && config.waker != 0 {
-        // SAFETY: the command has found the VM's own signal handler at this address, which has this prototype.
-        unsafe {
-            let waker: unsafe extern "C" fn(i32) = core::mem::transmute(config.waker);
-            waker(UNUSED_SIGNAL);
-        }
+    if let Some(language) = languages::of(what >> LANGUAGE) {
+        (language.enter)(what);
     }
     // All of these may be done anywhere, because they are system calls and need no lock of the program or its VM.
     if what & REAP != 0 {
@@ -52,264 +27,18 @@ extern "C" fn enter(what: u64) -> u64 {
         share::share();
     }
     if what & COPY != 0 {
-        let reply = snapshot::take(snapshot::Heap::Untold);
+        let reply = snapshot::take(None);
         CONTROL_PAGE.reply.store(reply as u32, Ordering::Release);
     }
     0
 }
 
-/// The VM calls this at a safe point, with its lock held.
-///
-/// The number of calls is not reliable: up to Ruby 3.2 a job that is registered while the VM takes jobs off its
-/// table may run twice, or once more long after (`rb_postponed_job_flush`, `vm_trace.c`), and the command repeats
-/// a request when no answer comes. So a call has no arguments: the control page says what to do, each request
-/// under a number that the answer repeats, and a second call finds the request answered.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn job(_: u64) {
-    // A collection runs finalizers, and evaluated code lets other threads run: this function may be called again meanwhile.
-    let Some(asked) = begin() else { return };
-    let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
-    let reply = if request == Request::Watch as u32 {
-        guarded(watch)
-    } else if request != Request::Leave as u32 && !knows_vm() {
-        Reply::Refused
-    } else if request == Request::Census as u32 {
-        census::take(CONTROL_PAGE.argument.load(Ordering::Relaxed))
-    } else if request == Request::Leave as u32 {
-        guarded(leave)
-    } else if request == Request::Collect as u32 {
-        collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
-    } else if request == Request::Rise as u32 {
-        guarded(rise)
-    } else if request == Request::Evaluate as u32 {
-        scripts::evaluate()
-    } else if request == Request::Snapshot as u32 {
-        snapshot::take(snapshot::Heap::Ruby)
-    } else {
-        Reply::Refused
-    };
-    end(asked, reply);
-}
-
-/// Does what waits when the script of a program begins that lancet has started.
-///
-/// # Safety
-/// The main thread is about to run the script, and has the VM's lock.
-pub unsafe fn at_script() {
+/// Does what waits when the script of a program begins that lancet has started. The main thread is about to run the script, and has the
+/// VM's lock.
+pub fn at_script() {
     // SAFETY: the command has written the word before it let this thread go on.
-    if unsafe { (*(&raw const CONFIG)).python } != 0 {
-        return scripts::at_script();
-    }
-    // SAFETY: as the caller says.
-    unsafe { job(0) };
-}
-
-/// Begins the work on the request that waits, and returns its number; `None` if there is none, or if a thread is at work already, for
-/// this command or for one that is gone. The caller holds the VM's lock.
-///
-/// A command that claims the agent answers what waits and then waits until nobody is at work, before it writes a request of its own. So
-/// the request is read after the thread has said that it is at work: what it reads then is not written meanwhile.
-pub fn begin() -> Option<u32> {
-    let at_work = &CONTROL_PAGE.at_work;
-    if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
-        || at_work
-            .compare_exchange(0, u32::MAX, Ordering::SeqCst, Ordering::Relaxed)
-            .is_err()
-    {
-        return None;
-    }
-    let asked = CONTROL_PAGE.asked.load(Ordering::SeqCst);
-    let waits = asked != CONTROL_PAGE.answered.load(Ordering::SeqCst);
-    at_work.store(if waits { asked } else { 0 }, Ordering::Release);
-    waits.then_some(asked)
-}
-
-/// Ends the work on a request without a reply: it is begun again when the command has a thread enter again.
-pub fn put_off() {
-    CONTROL_PAGE.at_work.store(0, Ordering::Release);
-}
-
-/// Ends the work on a request, with this reply, unless another command has claimed the agent meanwhile.
-pub fn end(asked: u32, reply: Reply) {
-    if CONTROL_PAGE.asked.load(Ordering::Acquire) == asked {
-        CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
-        CONTROL_PAGE.answered.store(asked, Ordering::Release);
-    }
-    put_off();
-}
-
-/// Whether this session has handed over the VM ([`watch`]). Until then the agent has no addresses of the VM's functions, or those of a
-/// session before, so nothing may be done that calls one.
-fn knows_vm() -> bool {
-    // SAFETY: `job` calls this with the VM's lock held, under which alone `AGENT` is used, and the command writes `CONFIG` only while
-    // no thread runs here; both are copied.
-    let (known, session) = unsafe {
-        (
-            (*(&raw const AGENT)).config.session,
-            (*(&raw const CONFIG)).session,
-        )
-    };
-    session != 0 && known == session
-}
-
-/// Does `work`; a panic in it counts as a refusal.
-fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {
-    // SAFETY: the work owns nothing that a panic would leak, and the VM's functions that it calls do not call
-    // back.
-    match unsafe { guard::guarded(work, 0) } {
-        done if done == Reply::Done as u64 => Reply::Done,
-        none if none == Reply::NoMemory as u64 => Reply::NoMemory,
-        _ => Reply::Refused,
-    }
-}
-
-unsafe extern "C" fn locked_job(_: u64) -> u64 {
-    BORROWED.store(true, Ordering::Relaxed);
-    // SAFETY: the VM calls this with its lock held, on a thread that was in a blocking region, which is a safe
-    // point.
-    unsafe { job(0) };
-    BORROWED.store(false, Ordering::Relaxed);
-    0
-}
-
-extern "C" fn watch(_: u64) -> u64 {
-    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
-    // reference to them.
-    let (agent, ledger, config) = unsafe {
-        (
-            &mut *(&raw mut AGENT),
-            &mut *(&raw mut LEDGER),
-            *(&raw const CONFIG),
-        )
-    };
-    (ledger.lost_memory, ledger.unbooked, ledger.moved) = (0, 0, 0);
-    if agent.hook.is_some() || ledger.rests != 0 {
-        // The last command died, and the agent has not noticed that yet.
-        agent.leave(ledger);
-    }
-    guard::begin_anew();
-    agent.vm = Vm(config.functions);
-    agent.config = config;
-    let reply = if agent.names.open(&config.facts).is_err() {
-        Reply::Refused
-    } else if [Purpose::Evaluation, Purpose::Snapshot]
-        .map(|it| it as u64)
-        .contains(&config.purpose)
-    {
-        Reply::Done
-    } else if config.purpose == Purpose::Collections as u64 {
-        collections::watch(agent, ledger)
-    } else {
-        agent.watch(&CONTROL_PAGE, ledger)
-    };
-    CONTROL_PAGE
-        .hooked
-        .store(u32::from(agent.hook.is_some()), Ordering::Relaxed);
-    reply as u64
-}
-
-extern "C" fn rise(_: u64) -> u64 {
-    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
-    // reference to them.
-    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
-    if ledger.rests != 0 && !agent.rise(&CONTROL_PAGE, ledger) {
-        return Reply::Refused as u64;
-    }
-    Reply::Done as u64
-}
-
-extern "C" fn leave(_: u64) -> u64 {
-    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
-    // reference to them.
-    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
-    agent.leave(ledger);
-    snapshot::reap();
-    CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
-    CONTROL_PAGE
-        .state
-        .store(State::Quiet as u32, Ordering::Relaxed);
-    Reply::Done as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-
-    /// The control page and the configuration are one for all tests.
-    static PAGE: Mutex<()> = Mutex::new(());
-
-    /// A command was killed while a thread carried out what it had asked for. The next one has claimed the agent: what it asks for waits
-    /// until the work is done, and the answer to the old request is no answer to the new one.
-    #[test]
-    fn one_request_at_a_time() {
-        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let ask = |number: u32| {
-            CONTROL_PAGE.asked.store(number, Ordering::Relaxed);
-        };
-        let answered = || CONTROL_PAGE.answered.load(Ordering::Relaxed);
-        CONTROL_PAGE
-            .state
-            .store(State::Open as u32, Ordering::Relaxed);
-        CONTROL_PAGE.answered.store(40, Ordering::Relaxed);
-        ask(40);
-        assert_eq!(begin(), None, "nothing waits");
-        assert_eq!(CONTROL_PAGE.at_work.load(Ordering::Relaxed), 0);
-        ask(41);
-        assert_eq!(begin(), Some(41));
-        assert_eq!(CONTROL_PAGE.at_work.load(Ordering::Relaxed), 41);
-        assert_eq!(begin(), None, "a second call while the first one works");
-        // The claim of the next command, and its request.
-        CONTROL_PAGE.answered.store(41, Ordering::Relaxed);
-        ask(42);
-        assert_eq!(begin(), None, "in the middle of the work");
-        end(41, Reply::Done);
-        assert_eq!(answered(), 41, "the new request is not answered");
-        assert_eq!(begin(), Some(42));
-        put_off();
-        assert_eq!(begin(), Some(42), "what was put off is begun again");
-        end(42, Reply::Done);
-        assert_eq!(answered(), 42);
-        ask(43);
-        CONTROL_PAGE
-            .state
-            .store(State::Quiet as u32, Ordering::Relaxed);
-        assert_eq!(begin(), None, "the command has left");
-    }
-
-    /// The command that opened a started program asks for a count before the program has come to a safe point at all: the addresses of the
-    /// VM's functions are not there, and to call one would end the program.
-    #[test]
-    fn what_needs_the_vm_is_refused_before_it_was_handed_over() {
-        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: the lock is held, under which alone tests use these statics.
-        unsafe { (*(&raw mut CONFIG)).session = 7 };
-        CONTROL_PAGE
-            .state
-            .store(State::Open as u32, Ordering::Relaxed);
-        for (number, request) in [
-            Request::Census,
-            Request::Collect,
-            Request::Rise,
-            Request::Evaluate,
-            Request::Snapshot,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let asked = number as u32 + 1;
-            CONTROL_PAGE
-                .request
-                .store(request as u32, Ordering::Relaxed);
-            CONTROL_PAGE.asked.store(asked, Ordering::Relaxed);
-            // SAFETY: nothing of a VM is called, as the test is to show.
-            unsafe { job(0) };
-            assert_eq!(CONTROL_PAGE.answered.load(Ordering::Relaxed), asked);
-            let reply = CONTROL_PAGE.reply.load(Ordering::Relaxed);
-            assert_eq!(reply, Reply::Refused as u32, "{request:?}");
-        }
-        CONTROL_PAGE
-            .state
-            .store(State::Quiet as u32, Ordering::Relaxed);
+    let language = unsafe { (*(&raw const CONFIG)).language };
+    if let Some(language) = languages::of(language) {
+        (language.at_script)();
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! | module | what | who calls it |
 //! |---|---|---|
-//! | `jobs` | the command's requests of `mem` | a thread in a remote call; the VM at a safe point |
-//! | `births` | books every birth at its line | the VM at each birth, with its lock |
-//! | `scripts` | text in the script's language that the VM evaluates | `jobs`; a Python, which `scripts` enters itself |
-//! | `collections` | how long the collector marks | the VM at each step of its collector |
+//! | `jobs` | where a thread comes in to do what the command requests | a thread in a remote call |
+//! | `at_work` | that one thread at a time does it | `languages` |
+//! | `languages` | what is done inside the VM of each language, a folder a language | `jobs`; the VM at a safe point, at each birth |
+//! | `births` | the books in which every birth is entered | `languages` |
+//! | `scripts` | the answer of a text that the VM evaluates | `languages` |
 //! | `calls` | hooked functions and system calls | the routine (crate `routine`), on any thread |
-//! | `snapshot` | the child that is a copy of the guest and writes out its heap | `jobs`, and in the child itself |
+//! | `snapshot` | the child that is a copy of the guest and writes out its heap | `jobs`, `languages`, and in the child itself |
 //! | `shared` | the statics that the command reads and writes | |
 //! | `guard` | what a panic does: leaves the agent, never the guest | the compiler |
 //! | `memory` | system calls, tables, reading the guest: what a program without libc brings along | |
@@ -27,11 +28,12 @@
 #[cfg(panic = "unwind")]
 extern crate std;
 
+mod at_work;
 mod births;
 mod calls;
-mod collections;
 mod guard;
 mod jobs;
+mod languages;
 mod memory;
 mod scripts;
 mod shared;

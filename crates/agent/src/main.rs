@@ -1,5 +1,5 @@
 //! The agent as a program: the library beside it, without libc, start files or a `main`. The linker keeps what the library
-//! enters the guest by (`enter`, `job`, `open_calls`, …) because `build.rs` names it.
+//! enters the guest by (`enter`, `open_calls`, …) because `build.rs` names it.
 
 #![no_std]
 #![no_main]

@@ -20,68 +20,34 @@
 //! | file | what |
 //! |---|---|
 //! | `child` | how the child lives and ends |
-//! | `walk` | a Ruby: roots, pages, objects, references |
-//! | `compact` | in the place of that: what `GC.compact` would give back |
 //! | `allocator` | in the place of that: what another allocator than glibc's has in use and free |
-//! | `confined` | how the code of the program's that these two run is kept from having an effect |
-//! | `python`, `seen` | a Python: objects and references, each object once |
+//! | `confined` | how code of the program's that the child runs is kept from having an effect |
+//! | `seen` | which objects were told, where the VM has no list of all |
+//! | `heap` | what a language says of its VM's heap |
 //! | `stream`, `pipe` | the bytes it writes ([`wire::snapshot`]), and how |
+//!
+//! What it tells of a heap, and how the VM compacts one, is each language's ([`heap::Heap`]).
 
 mod allocator;
 mod child;
-mod compact;
-mod confined;
-mod pipe;
-mod python;
-mod seen;
-mod stream;
-mod walk;
+pub mod confined;
+pub mod heap;
+pub mod pipe;
+pub mod seen;
+pub mod stream;
 
-pub use python::reader as python_reader;
-
-use crate::births::agent::AGENT;
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::shared::SNAPSHOT;
 use core::sync::atomic::{AtomicU32, Ordering};
+use heap::Heap;
 use wire::Reply;
 use wire::snapshot::Collector;
 
-/// Whose heap is walked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heap {
-    /// A Ruby's, which `walk` walks.
-    Ruby,
-    /// A Python's, which `python` walks.
-    Python,
-    /// Nobody's: the copy only lives, and the command reads its memory.
-    Untold,
-}
-
-impl Heap {
-    /// Whether what the walk needs of the VM is there.
-    fn is_known(self) -> bool {
-        // SAFETY: the VM's lock is held, so nobody else uses the agent.
-        let functions = unsafe { (*(&raw const AGENT)).vm.0 };
-        match self {
-            Heap::Ruby => {
-                functions.rb_objspace_reachable_objects_from != 0
-                    && functions.rb_objspace_reachable_objects_from_root != 0
-            }
-            Heap::Python => python::reader().is_some(),
-            Heap::Untold => true,
-        }
-    }
-}
-
-/// Whether a Python's collector is at work: then its lists are not whole.
-pub fn is_collecting() -> bool {
-    python::reader().is_some_and(|python| python.is_collecting().unwrap_or(true))
-}
-
-/// Makes the child. The VM's lock is held, at a safe point; or it is for nobody to walk, and all threads stand still.
-pub fn take(heap: Heap) -> Reply {
-    if !heap.is_known() || !end_last() {
+/// Makes the child, which tells this heap. The VM's lock is held, at a safe point. `None` = the copy only lives, and the command reads its
+/// memory; all threads stand still.
+pub fn take(heap: Option<&'static Heap>) -> Reply {
+    if heap.is_some_and(|heap| !(heap.is_known)()) || !end_last() {
         return Reply::Refused;
     }
     let Some(page) = sys::child::map_shared() else {
@@ -90,14 +56,7 @@ pub fn take(heap: Heap) -> Reply {
     // SAFETY: a fresh page of zeros, which is unmapped below, after the last use.
     let prepared = unsafe { &*ours::<AtomicU32>(page) };
     let started = sys::now();
-    let collector = match heap {
-        // SAFETY: the VM's lock is held at a safe point where a Ruby's heap is copied, as the function requires.
-        Heap::Ruby => match unsafe { (*(&raw const AGENT)).vm.is_collector_off() } {
-            true => Collector::Off,
-            false => Collector::On,
-        },
-        Heap::Python | Heap::Untold => Collector::Unknown,
-    };
+    let collector = heap.map_or(Collector::Unknown, |heap| (heap.collector)());
     SNAPSHOT
         .collector
         .store(collector as u64, Ordering::Relaxed);

@@ -21,7 +21,6 @@ mod growth;
 mod key;
 mod leak;
 mod merge;
-mod owner;
 mod report;
 mod view;
 
@@ -29,9 +28,9 @@ pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCou
 pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;
+pub use languages::owner;
 pub use leak::{Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};
 pub use merge::{MERGED_PID, merge};
-pub use owner::owner;
 pub use report::{Report, Rest, Row};
 pub use view::{By, Fold, Order, View};
 pub use wire::ledger::Uncollected;

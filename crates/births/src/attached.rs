@@ -262,7 +262,7 @@ impl Attached {
                 return self.refused.forget(pid);
             }
             // Children in other languages are skipped, because this command reads only Ruby and Python.
-            Err(Error::NotARuby { .. }) => None,
+            Err(Error::UnreadableVm { .. }) => None,
             Err(error) => Some(error),
         };
         let given_up = self.refused.refuse(pid, error, since, program);

@@ -151,7 +151,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,
         walk_pause: tally.walk,
-        losses: losses(tally),
+        losses: losses(tally, source.language),
         uncollected: match (tally.gc, tally.uncollected) {
             (Some(_), _) => Uncollected::Ran,
             (None, Uncollected::Ran) => Uncollected::Unasked,
@@ -160,9 +160,9 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     }
 }
 
-/// Describes the losses of a count.
-pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
-    let [unlocked, misplaced, unreadable] = tally.python_lost;
+/// Describes the losses of a count of this language's births.
+pub(crate) fn losses(tally: &Tally, language: &str) -> Vec<Loss> {
+    let [unlocked, misplaced, unreadable] = tally.not_counted;
     let mut losses = Vec::new();
     let mut add = |what: Lost, count: u64, words: &str| {
         if count != 0 {
@@ -191,7 +191,9 @@ pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
     add(
         Lost::Births,
         unlocked,
-        "births and deaths are not counted: their threads called Python's allocators without its lock",
+        &format!(
+            "births and deaths are not counted: their threads called {language}'s allocators without its lock"
+        ),
     );
     add(
         Lost::Births,
@@ -235,11 +237,11 @@ mod tests {
             cut: 3,
             unsized_objects: 4,
             elsewhere: 5,
-            python_lost: [6, 7, 8],
+            not_counted: [6, 7, 8],
             unfinished: true,
             ..Tally::default()
         };
-        let counts: Vec<_> = losses(&tally)
+        let counts: Vec<_> = losses(&tally, "Lua")
             .iter()
             .map(|loss| (loss.what, loss.count))
             .collect();
@@ -255,6 +257,6 @@ mod tests {
             (Lost::Heap, None),
         ];
         assert_eq!(counts, expected);
-        assert!(losses(&Tally::default()).is_empty());
+        assert!(losses(&Tally::default(), "Lua").is_empty());
     }
 }

@@ -94,10 +94,10 @@ pub struct Tally {
     pub lost_memory: u64,
     /// Births during a census.
     pub unbooked: u64,
-    /// Births in interpreters of a Python that are not counted.
+    /// Births in interpreters that are not counted.
     pub elsewhere: u64,
-    /// Births of a Python: without its lock (and deaths), at addresses that are not known here, and whose frame could not be read.
-    pub python_lost: [u64; 3],
+    /// Births: without the VM's lock (and deaths), at addresses that are not known here, and whose frame could not be read.
+    pub not_counted: [u64; 3],
     /// Objects whose own size function raised.
     pub unsized_objects: u64,
     /// Bytes the agent has mapped.
@@ -304,7 +304,7 @@ impl Reader {
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
             elsewhere: field(offset_of!(Ledger, elsewhere))?,
-            python_lost: [
+            not_counted: [
                 field(offset_of!(Ledger, unlocked))?,
                 field(offset_of!(Ledger, misplaced))?,
                 field(offset_of!(Ledger, unreadable))?,

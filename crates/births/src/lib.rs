@@ -1,4 +1,4 @@
-//! The engine of `lancet mem`: births counted in a running Ruby or Python by the agent, the census of the living, and what can be
+//! The engine of `lancet mem`: births counted in a running process by the agent, the census of the living, and what can be
 //! read from it.
 
 #![forbid(unsafe_code)]
@@ -7,7 +7,6 @@ pub mod analysis;
 pub mod attached;
 pub mod census;
 pub mod earlier;
-mod guest;
 pub mod intervals;
 pub mod ledger;
 mod lines;

@@ -7,13 +7,13 @@
 use crate::ledger::{Records, Tally};
 use crate::numbers::Slots;
 use inject::records::{ReadRecords, implausible};
-use process::error::{Error, Result};
+use languages::objects::{Object, Objects};
+use process::error::Result;
 use process::memory::GuestMemory;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vm::ruby::{Facts, Ruby, Slot, Type};
 use wire::ledger::SITES;
 use wire::slots::site_of;
 use wire::{Counts, Entry, Ledger, Site};
@@ -30,49 +30,40 @@ pub struct Seen {
 ///
 /// # Errors
 /// The heap or the agent's books cannot be read, or are damaged.
-pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
+pub fn count(memory: &GuestMemory, heap: &dyn Objects, ledger: u64) -> Result<Seen> {
     let started = Instant::now();
     let mut sites = births(memory, ledger)?;
     let slots = Slots::of(memory, ledger)?;
     let mut before = Before::default();
-    let unreadable = |error: vm::ruby::Error| Error::NotARuby {
-        pid: memory.pid(),
-        reason: error.to_string(),
-    };
-    let ruby = Ruby::new(memory, *facts).map_err(|error| unreadable(error.into()))?;
     let mut objects = 0;
-    let mut unfinished = false;
-    for page in ruby.pages().map_err(unreadable)?.flatten() {
+    let finished = heap.each_page(&mut |start, living| {
         // The list of pages comes from the process and may have no end, while its end waits for us.
         if started.elapsed() > PATIENCE {
-            unfinished = true;
-            break;
+            return Ok(false);
         }
-        let numbers = slots.numbers(page.start)?;
-        for slot in ruby.slots(page).flatten() {
-            if matches!(Type::of(slot.flags), Type::None | Type::Moved) {
-                continue;
-            }
+        let numbers = slots.numbers(start)?;
+        for object in living {
             objects += 1;
-            let number = numbers.of(slot.address);
+            let number = numbers.of(object.address);
             let counts = match site_of(number) {
-                0 => before.of(&ruby, slot),
+                0 => before.of(heap, object),
                 site => match sites.get_mut(site as usize) {
                     Some(counts) => counts,
                     None => continue,
                 },
             };
             counts.live += 1;
-            counts.bytes = counts.bytes.saturating_add(page.slot_size);
+            counts.bytes = counts.bytes.saturating_add(object.bytes);
         }
-    }
+        Ok(true)
+    })?;
     let field = |offset: usize| memory.word(ledger.wrapping_add(offset as u64));
     Ok(Seen {
         tally: Tally {
             walk: started.elapsed(),
             objects,
             before: before.types.into_values().collect(),
-            unfinished,
+            unfinished: !finished,
             // Births that the agent could not book while the guest ran.
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
@@ -92,30 +83,33 @@ const MOST_NAMES: usize = 16 << 20;
 const MOST_ENTRIES: u64 = 1 << 24;
 const ENTRIES: u64 = 1 << 16;
 
+/// A type: whether it is the VM's own, and [`Objects::type_key`].
+type Key = (bool, u64, u64);
+
 /// Objects born before lancet came, by class (or by type without a class).
 #[derive(Default)]
 struct Before {
-    types: HashMap<(u64, u64), (Arc<str>, bool, Counts)>,
+    types: HashMap<Key, (Arc<str>, bool, Counts)>,
     /// Sum of the bytes of their names.
     names: usize,
 }
 
 impl Before {
-    fn of(&mut self, ruby: &Ruby<GuestMemory>, slot: Slot) -> &mut Counts {
-        let internal = ruby.is_internal(slot.address).unwrap_or(true);
-        let mut key = (slot.flags & 0x1f | u64::from(internal) << 8, slot.klass);
+    fn of(&mut self, heap: &dyn Objects, object: Object) -> &mut Counts {
+        let internal = heap.is_internal(&object);
+        let (kind, class) = heap.type_key(&object);
+        let mut key = (internal, kind, class);
         let full = self.types.len() >= MOST_TYPES || self.names >= MOST_NAMES;
         if full && !self.types.contains_key(&key) {
-            key = (u64::from(internal) << 8, u64::MAX);
+            key = (internal, 0, u64::MAX);
         }
         let names = &mut self.names;
         let (_, _, counts) = self.types.entry(key).or_insert_with(|| {
-            let mut name = String::new();
-            if full {
-                name = "__other__".into();
-            } else if ruby.write_type(slot.address, &mut name).is_err() {
-                name = "__unreadable__".into();
-            }
+            let name = match full {
+                true => Some("__other__".to_owned()),
+                false => heap.type_name(&object),
+            };
+            let name = name.unwrap_or_else(|| "__unreadable__".to_owned());
             *names += name.len();
             (name.into(), internal, Counts::default())
         });

@@ -1,4 +1,4 @@
-//! A session with one open guest: a Ruby or a Python that was entered (crate `enter`), and the agent's books of its births.
+//! A session with one open guest: a process that was entered (crate `enter`), and the agent's books of its births.
 
 mod accounts;
 mod epochs;
@@ -11,10 +11,9 @@ pub use last::Last;
 pub use snapshot::COUNTING;
 pub use watched::{Event, Shared};
 
-use crate::guest::Vm;
 use crate::ledger::{Reader, Tally};
 use crate::postmortem;
-use enter::{CountedPython, Opening, Ruby};
+use enter::{Counted, Opening};
 use hooks::ScriptStart;
 use inject::image::Image;
 use inject::resident::Resident;
@@ -23,7 +22,6 @@ use process::error::{Error, Result};
 use process::rss::Rss;
 use std::mem::offset_of;
 use std::time::Duration;
-use vm::Language;
 use wire::{Config, ControlPage, Reply};
 
 /// What a guest is opened for.
@@ -59,7 +57,9 @@ impl Options {
 /// A guest whose births are counted: its agent is in place, and requests to it are possible until it is left.
 #[derive(Debug)]
 pub struct Session {
-    vm: Vm,
+    vm: Box<dyn Counted>,
+    /// Frames of call path kept for each birth.
+    depth: u32,
     reader: Reader,
     /// Whether any thread has an account of its births.
     has_accounts: bool,
@@ -70,29 +70,20 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        match Self::open_ruby(pid, image, options) {
-            Err(Error::NotARuby { .. }) if CountedPython::is_in(pid).unwrap_or(false) => {
-                let config = opening(options).config;
-                let python = CountedPython::open(pid, image, config, epochs::begin)?;
-                Ok(Session::of(Vm::Python(Box::new(python)), options.depth))
-            }
-            other => other,
-        }
+        let vm = enter::open_counted(pid, image, opening(options), false)?;
+        Ok(Session::of(vm, options.depth))
     }
 
-    /// The same of a Ruby alone.
-    pub(crate) fn open_ruby(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let ruby = Ruby::open(pid, image, opening(options))?;
-        Ok(Session::of_ruby(ruby, options.depth))
+    /// The same of a process whose threads can have accounts.
+    pub(crate) fn open_with_accounts(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        let vm = enter::open_counted(pid, image, opening(options), true)?;
+        Ok(Session::of(vm, options.depth))
     }
 
-    fn of_ruby(ruby: Ruby, depth: u32) -> Self {
-        Session::of(Vm::Ruby(Box::new(ruby)), depth)
-    }
-
-    fn of(vm: Vm, depth: u32) -> Self {
+    fn of(vm: Box<dyn Counted>, depth: u32) -> Self {
         Session {
             reader: Reader::new(vm.resident().header.ledger, depth > 1),
+            depth,
             vm,
             has_accounts: false,
             over: false,
@@ -101,14 +92,7 @@ impl Session {
 
     /// Opens the child of an open guest that was forked since: it has a copy of the agent and its books.
     pub fn adopt(&self, pid: i32) -> Result<Self> {
-        let Vm::Ruby(ruby) = &self.vm else {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "it was forked by a Python, whose births it does not count; those of the next program that it runs are counted",
-            });
-        };
-        let child = ruby.adopt(pid)?;
-        Ok(Session::of_ruby(child, ruby.config().depth))
+        Ok(Session::of(self.vm.adopt(pid)?, self.depth))
     }
 
     /// Opens a program that we started and that waits for us at the first line of its script: the hooks that brought it
@@ -122,12 +106,8 @@ impl Session {
         let mut opening = opening(options);
         opening.config.census_at_end = 1;
         opening.config.end_argument = u32::from(collect_at_end);
-        if start.function() == Some(Language::Python.description().entry) {
-            let python = CountedPython::at_script(tracee, start, opening.config, epochs::begin)?;
-            return Ok(Session::of(Vm::Python(Box::new(python)), options.depth));
-        }
-        let ruby = Ruby::at_script(tracee, start, opening)?;
-        Ok(Session::of_ruby(ruby, options.depth))
+        let vm = enter::open_at_script(tracee, start, opening)?;
+        Ok(Session::of(vm, options.depth))
     }
 
     /// Like [`adopt`](Self::adopt), for a child that is traced from its fork on.
@@ -160,35 +140,25 @@ impl Session {
         if ended == Reply::Done as u32 {
             return Ok((self.reader.tally(memory)?, Last::Counted));
         }
-        if let Vm::Python(_) = self.vm {
-            return Err(Error::Refused {
-                pid: self.pid(),
-                what: "count what it held at its end",
-                reason: "it ended without its exit functions (os._exit, a signal)",
-            });
-        }
         Ok((self.count_from_outside()?, Last::Seen))
     }
 
     fn count_from_outside(&mut self) -> Result<Tally> {
         let memory = self.vm.memory();
         let ledger = self.vm.resident().header.ledger;
-        let counts = postmortem::count(memory, &self.vm.ruby()?.ruby().facts, ledger)?;
+        let counts = postmortem::count(memory, &*self.vm.objects()?, ledger)?;
         self.reader
             .with_rows(memory, counts.tally, &counts.sites, &[])
     }
 
     /// Whether the program is about to make its first Ractor and waits until it has been counted ([`Self::last_words`]).
     pub fn awaits_last_count(&self) -> Result<bool> {
-        match &self.vm {
-            Vm::Ruby(ruby) => ruby.awaits_last_count(),
-            Vm::Python(_) => Ok(false),
-        }
+        self.vm.awaits_last_count()
     }
 
     /// Lets a program that is about to make its first Ractor go on without a count.
     pub fn let_go(&mut self) -> Result<()> {
-        self.vm.ruby_mut()?.let_go()
+        self.vm.let_go()
     }
 
     /// Counts the living objects, after a garbage collection if `collect` is set.
@@ -239,7 +209,7 @@ impl Session {
 
     /// The name of its language.
     pub fn language(&self) -> &'static str {
-        self.vm.language()
+        self.vm.language().description().name
     }
 
     /// The version of its VM.
@@ -253,7 +223,7 @@ impl Session {
     }
 }
 
-/// How a Ruby is opened whose births are counted.
+/// How a process is opened whose births are counted.
 const fn opening(options: Options) -> Opening {
     Opening {
         config: Config {
@@ -262,6 +232,6 @@ const fn opening(options: Options) -> Opening {
             door: options.door as u64,
             ..Config::NONE
         },
-        claimed: |vm| epochs::begin(vm.memory(), vm.resident()),
+        claimed: epochs::begin,
     }
 }

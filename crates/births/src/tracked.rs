@@ -22,7 +22,7 @@ use wire::slots::EPOCHS;
 
 use crate::census::losses;
 use crate::ledger::{SiteTally, Tally};
-use crate::objects::Object;
+use crate::objects::Numbered;
 use crate::session::{Options, Session};
 
 /// One block: the number by which its program knows it.
@@ -43,7 +43,7 @@ type LineAndType = (Option<(Arc<str>, u32)>, Arc<str>);
 
 /// A row of a count: a line and a type.
 pub struct Row {
-    /// The file and the line; `None`: no Ruby code ran.
+    /// The file and the line; `None`: no script ran.
     pub line: Option<(Arc<str>, u32)>,
     /// The name of the type.
     pub kind: Arc<str>,
@@ -72,7 +72,7 @@ impl Tracked {
             ..Options::NONE
         };
         Ok(Tracked {
-            session: Session::open_ruby(pid, image, options)?,
+            session: Session::open_with_accounts(pid, image, options)?,
             epochs: Epochs {
                 blocks: last,
                 ..Epochs::default()
@@ -203,7 +203,7 @@ impl Tracked {
         });
         Ok(Counted {
             rows: rows.filter(|row| row.born != 0 || row.live != 0).collect(),
-            lost: lost(&tally),
+            lost: lost(&tally, self.session.language()),
         })
     }
 
@@ -214,7 +214,7 @@ impl Tracked {
     pub fn each_object(
         &mut self,
         block: Block,
-        each: &mut dyn FnMut(&SiteTally, &Object),
+        each: &mut dyn FnMut(&SiteTally, &Numbered),
     ) -> Result<Vec<String>> {
         let of_epochs = self.epochs.intervals_of(block);
         let mut tally = self.session.census(false)?;
@@ -227,7 +227,7 @@ impl Tracked {
             }
         })?;
         tally.unfinished |= !is_whole;
-        Ok(lost(&tally))
+        Ok(lost(&tally, self.session.language()))
     }
 
     /// Allows the hook to be taken out while no thread wants its account. For when no block is open or will be soon: the next one makes the
@@ -293,13 +293,13 @@ impl Tracked {
     }
 }
 
-/// Describes what could not be counted, a sentence each.
-fn lost(tally: &Tally) -> Vec<String> {
-    let losses = losses(tally).into_iter();
+/// Describes what could not be counted of this language's births, a sentence each.
+fn lost(tally: &Tally, language: &str) -> Vec<String> {
+    let losses = losses(tally, language).into_iter();
     losses.map(|loss| loss.text).collect()
 }
 
-/// Returns the sites of objects that Ruby code can see.
+/// Returns the sites of objects that scripts can see.
 fn shown(tally: &Tally) -> impl Iterator<Item = &SiteTally> {
     tally.sites.iter().filter(|site| !site.internal)
 }

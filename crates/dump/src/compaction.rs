@@ -1,11 +1,10 @@
 //! Measures what `GC.compact` would give back, in a copy of the process, so that the process itself is not changed
-//! (`agent::snapshot::compact`); the copy is ended afterwards.
+//! (`agent::languages`, `snapshot::compact`); the copy is ended afterwards.
 //!
 //! A compaction writes to most pages, and each written page is duplicated for the copy. So it is refused if the memory limit of the
 //! process, or the machine, has less memory left than the process uses.
 
 use crate::Opened;
-use crate::guest::Guest;
 use enter::copy::Copy;
 use enter::copy::confined::{Outcome, run};
 use languages::snapshot::copied::CopiedProcess;
@@ -13,13 +12,12 @@ use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::{Duration, Instant};
 use vm::Language;
-use vm::ruby::Ruby;
 use wire::snapshot::{self, Stage};
 
 /// How long the copy may take. A heap of a gigabyte takes one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Pages of a Ruby's heap.
+/// Pages of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapPages {
     /// All pages of the heap, including empty ones.
@@ -49,7 +47,7 @@ impl Opened {
     /// Compacts the heap of a copy of the process, then leaves the process.
     ///
     /// # Errors
-    /// The process is no Ruby, it cannot be copied, memory is short, or the copy ended or hung.
+    /// Its VM has no compaction, it cannot be copied, memory is short, or the copy ended or hung.
     pub fn compact(mut self) -> Result<Compaction> {
         let compacted = self.compacted();
         // The agent reaps the copy, which has ended by now.
@@ -61,30 +59,18 @@ impl Opened {
 
     fn compacted(&mut self) -> Result<Compaction> {
         let pid = self.guest.pid();
-        let Guest::Ruby(ruby, _) = &self.guest else {
-            return Err(refused(pid, "its language has no compaction"));
-        };
-        let ruby = ruby.ruby();
-        if ruby.functions.rb_eval_string_protect == 0 {
-            return Err(refused(
-                pid,
-                "its Ruby is linked in without the symbol rb_eval_string_protect",
-            ));
-        }
-        let facts = ruby.facts;
+        let page = self.guest.page_of_compaction();
+        let page = page.ok_or_else(|| refused(pid, "its language has no compaction"))?;
+        let (language, _) = self.guest.language();
         find_memory(pid)?;
         let copied = self.guest.copy()?;
         let copy = Copy::open(pid, copied)?;
-        let reader = Ruby::new(&copy.memory, facts);
-        let page = reader.map(|ruby| ruby.layout().heap.align);
-        let page = page.map_err(|error| refused(pid, &error.to_string()))?;
         let begun = Instant::now();
-        let done = await_compaction(&copy);
+        let done = await_compaction(&copy, language);
         let took = begun.elapsed();
         let pages = done.and_then(|()| copy.pages());
         copy.end()?;
         let [before, after] = pages?.map(|[all, empty]| HeapPages { all, empty });
-        let (language, _) = self.guest.language();
         Ok(Compaction {
             language,
             before,
@@ -97,14 +83,13 @@ impl Opened {
 }
 
 /// Starts the compaction in the copy and waits for its end.
-fn await_compaction(copy: &Copy) -> Result<()> {
+fn await_compaction(copy: &Copy, language: Language) -> Result<()> {
     let to_compact = snapshot::Opened::ToCompact;
     let reason = match run(copy, to_compact, Stage::Compacted, PATIENCE)? {
         Outcome::Done => return Ok(()),
-        Outcome::Refused => {
-            "its Ruby cannot compact on this machine, or a copy of it cannot be confined (seccomp)"
-                .to_owned()
-        }
+        Outcome::Refused => format!(
+            "its {language} cannot compact on this machine, or a copy of it cannot be confined (seccomp)"
+        ),
         Outcome::Ended(how) => format!("a copy of it that did so {how}"),
         Outcome::Late => format!(
             "a copy of it had not done so within {} s: it waits for another thread, which is not in it, or for a lock that such a thread had",

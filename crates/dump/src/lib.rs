@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   lancet                          guest                     its copy (a child)
-//!   enter::Ruby ──────────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
+//!   enter::Copyable ──────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
 //!   Copy::open: /proc/CHILD/fd/N ─────────────────────────────► roots, objects, references ──► pipe
 //!   stream::Reader ◄───────────────────────────────────────────────────────────────────────────┘
 //!   Maker ◄── names ◄── Frozen: memory of the copy, which nothing changes

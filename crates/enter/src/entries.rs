@@ -1,42 +1,28 @@
-//! What the VM of each language can be asked for.
+//! The table of the languages whose VMs are entered, and who asks it. A language that is not in it has no function that lets another thread
+//! ask for a safe point: it is copied wherever it stands ([`crate::Entered::copy`]), and asked nothing else.
 
+use crate::copyable::Copyable;
+use crate::counted::Counted;
+use crate::entered::Reached;
+use crate::entry::{Copy, Count, Entry};
 use crate::interpreter::Interpreter;
-use crate::python::Python;
-use crate::ruby::Ruby;
+use crate::opening::Opening;
+use crate::timer::CollectionTimer;
+use crate::{python, ruby};
+use hooks::ScriptStart;
 use inject::Image;
+use inject::tracee::Tracee;
 use process::error::{Error, Result};
+use std::sync::LazyLock;
 use vm::Language;
 
-type Opens = fn(pid: i32, image: &Image) -> Result<Box<dyn Interpreter>>;
+/// How each language is entered, in the order in which a process is searched for their VMs.
+const ENTRIES: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
 
-/// What the VM of one language can be asked for.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    language: Language,
-    /// Opens a process to have its VM evaluate texts; `None` = this VM is not asked to.
-    evaluate: Option<Opens>,
-}
-
-/// How each language is entered.
-const ENTRIES: [Entry; 4] = [
-    Entry {
-        language: Language::Ruby,
-        evaluate: Some(|pid, image| Ok(Box::new(Ruby::open_for_evaluation(pid, image)?))),
-    },
-    Entry {
-        language: Language::Python,
-        evaluate: Some(|pid, image| Ok(Box::new(Python::open(pid, image)?))),
-    },
-    // Neither has a function that lets another thread ask for a safe point: they are copied wherever they stand ([`crate::Entered::copy`]).
-    Entry {
-        language: Language::Perl,
-        evaluate: None,
-    },
-    Entry {
-        language: Language::Php,
-        evaluate: None,
-    },
-];
+/// Why a text is evaluated in no process of another language.
+const NOT_EVALUATED: &str = "only Ruby and Python are asked to evaluate something";
+/// Why births of a process of another language are not counted until it is copied.
+const NOT_NOTED: &str = "births are noted in Ruby alone: leave --births away";
 
 /// Whether texts of this language can be evaluated.
 pub fn evaluates(language: &Language) -> bool {
@@ -54,7 +40,140 @@ pub fn open(pid: i32, image: &Image, language: Language) -> Result<Box<dyn Inter
         .and_then(|entry| entry.evaluate)
         .ok_or(Error::NotAGuest {
             pid,
-            reason: "only Ruby and Python are asked to evaluate something",
+            reason: NOT_EVALUATED,
         })?;
     open(pid, image)
+}
+
+fn counts() -> impl Iterator<Item = (Language, Count)> {
+    let entries = ENTRIES.into_iter();
+    entries.filter_map(|entry| Some((entry.language, entry.count?)))
+}
+
+/// Whether births of this language can be counted.
+pub fn counts_births(language: Language) -> bool {
+    counts().any(|(counted, _)| counted == language)
+}
+
+/// The functions that the `main` of these VMs calls when the VM is made; each returns when the program ends.
+pub fn run_scripts() -> &'static [&'static str] {
+    static FUNCTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let all = counts().map(|(language, _)| language.description().entry);
+        all.collect()
+    });
+    &FUNCTIONS
+}
+
+/// Opens a process whose births are counted, and waits until its agent counts; with `accounts` only one whose threads can have accounts.
+///
+/// # Errors
+/// It has no such VM, or one that is not known; it cannot be opened; or it did not come to a safe point in time.
+pub fn open_counted(
+    pid: i32,
+    image: &Image,
+    opening: Opening,
+    accounts: bool,
+) -> Result<Box<dyn Counted>> {
+    let counts = counts().filter(|(_, count)| count.accounts || !accounts);
+    open_first(
+        pid,
+        counts.map(|(language, count)| (language, count.open)),
+        |open| open(pid, image, opening),
+    )
+}
+
+/// Opens a program that we started and that waits for us where its script begins: the hooks that brought it there are taken out, and births
+/// are counted from there on.
+///
+/// # Errors
+/// Its births cannot be counted, or its memory cannot be read or written; its main thread is given back.
+pub fn open_at_script(
+    tracee: Tracee,
+    start: ScriptStart,
+    opening: Opening,
+) -> std::result::Result<Box<dyn Counted>, (Tracee, Error)> {
+    let function = start.function();
+    let runs = |(language, _): &(Language, Count)| Some(language.description().entry) == function;
+    match counts().find(runs).or_else(|| counts().next()) {
+        Some((_, count)) => (count.at_script)(tracee, start, opening),
+        None => {
+            let pid = tracee.pid();
+            Err((tracee, nobody(pid)))
+        }
+    }
+}
+
+/// Opens a process to have it make a copy of itself at a safe point; with `births` one of which births can be counted until then. The inner
+/// error says which VM it does not have: its heap may be one that is read without a call.
+///
+/// # Errors
+/// It cannot be opened or copied, or there are no births to be counted.
+pub fn open_to_copy(
+    pid: i32,
+    image: &Image,
+    opening: Opening,
+    births: bool,
+) -> Result<std::result::Result<Box<dyn Copyable>, String>> {
+    let entries = ENTRIES.into_iter();
+    let copies = entries.filter_map(|entry| Some((entry.language, entry.copy?)));
+    let copies = copies.filter(|(_, copy)| copy.births || !births);
+    let opens = copies.map(|(language, Copy { open, .. })| (language, open));
+    match open_first(pid, opens, |open| open(pid, image, opening)) {
+        Ok(vm) => Ok(Ok(vm)),
+        Err(Error::UnreadableVm { .. }) if births => Err(Error::NotAGuest {
+            pid,
+            reason: NOT_NOTED,
+        }),
+        Err(Error::UnreadableVm {
+            language, reason, ..
+        }) => {
+            let others = Language::those(|one| one != language, " or ");
+            Ok(Err(format!("{reason}, and no {others}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a process to have its collections timed.
+///
+/// # Errors
+/// It has no VM of which they can be, or one that is not known; it cannot be opened; or it did not come to a safe point in time.
+pub fn open_to_time(pid: i32, image: &Image) -> Result<Box<dyn CollectionTimer>> {
+    let entries = ENTRIES.into_iter();
+    let opens = entries.filter_map(|entry| Some((entry.language, entry.time?)));
+    open_first(pid, opens, |open| open(pid, image))
+}
+
+/// Opens a process by the first of these ways, or by that of another language whose VM is loaded in it. If none is, the error is that of the
+/// first.
+fn open_first<W, T>(
+    pid: i32,
+    ways: impl Iterator<Item = (Language, W)>,
+    open: impl Fn(W) -> Result<T>,
+) -> Result<T> {
+    let mut refused = None;
+    for (language, way) in ways {
+        if refused.is_some() && !is_loaded(pid, language) {
+            continue;
+        }
+        match open(way) {
+            Err(error @ Error::UnreadableVm { .. }) if refused.is_none() => refused = Some(error),
+            other => return other,
+        }
+    }
+    Err(refused.unwrap_or_else(|| nobody(pid)))
+}
+
+/// Whether this VM is loaded in a process, as far as its symbols tell.
+fn is_loaded(pid: i32, language: Language) -> bool {
+    let mark = language.description().mark;
+    Reached::new(pid).is_ok_and(|reached| reached.functions.symbol(mark).is_some())
+}
+
+/// There is no such VM in the table.
+fn nobody(pid: i32) -> Error {
+    Error::NotAGuest {
+        pid,
+        reason: "no VM that lancet knows can be asked this",
+    }
 }

@@ -2,17 +2,17 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `entries` | the table of the languages whose VMs are entered, and who asks it |
+//! | `ruby`, `python` | how the VM of each is entered: a folder a language |
+//! | `interpreter`, `counted`, `copyable`, `timer` | what a VM is entered for: to evaluate texts, to have its births counted, to be copied, to have its collections timed |
+//! | `opening`, `counting` | with what an agent is configured for it; how births are counted until a process is copied |
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
-//! | `ruby` | how a Ruby is entered: to evaluate, to be copied, to have its collections timed; its births are counted by crate `births` |
-//! | `python` | how a Python is entered, to evaluate, to be copied, or to have its births counted |
 //! | `copied` | what a process is asked for that makes a copy of itself, and whether there is room for one |
 //! | `copy` | such a copy from outside: found, its pipe read until a deadline, confined where it runs code of the process's, killed |
-//! | `interpreter`, `entries` | what evaluates texts, and which language's VM is asked to |
 //! | `script` | the text that is evaluated, and its answer, in the agent's memory |
-//! | `literal` | texts as literals that all these languages read alike |
+//! | `farewell` | why an agent has left by itself |
 //!
-//! Which functions of a VM may be called at a stop is the list [`vm::Door`], and `inject::doors` calls them. [`open`] has the table of what
-//! each language can be asked for.
+//! Which functions of a VM may be called at a stop is the list [`vm::Door`], and `inject::doors` calls them.
 //!
 //! A text is one expression that evaluates to a string of at most 64 KiB ([`wire::Script`]). It must rescue what it raises. The
 //! process is stopped only to make the request; the text runs like code of the program, at a safe point of its VM and with the VM's lock.
@@ -22,21 +22,33 @@
 
 pub mod copied;
 pub mod copy;
+mod copyable;
+mod counted;
+mod counting;
 mod entered;
 mod entries;
+mod entry;
+mod farewell;
 mod interpreter;
-mod literal;
+mod opening;
 mod python;
 mod ruby;
 pub mod script;
+mod timer;
 
+pub use copyable::Copyable;
+pub use counted::Counted;
+pub use counting::{Books, Counting, Lines, Sites};
 pub use entered::{Entered, Reached};
-pub use entries::{evaluates, open};
+pub use entries::{
+    counts_births, evaluates, open, open_at_script, open_counted, open_to_copy, open_to_time,
+    run_scripts,
+};
+pub use farewell::because;
 pub use inject::Timing;
 pub use interpreter::Interpreter;
-pub use literal::literal;
-pub use python::{CopyablePython, CountedPython};
-pub use ruby::{Books, Counting, Lines, Opening, Ruby, RubyGuest, Sites, because};
+pub use opening::Opening;
+pub use timer::CollectionTimer;
 
 use std::time::Duration;
 use wire::Config;
@@ -51,6 +63,3 @@ fn claiming(wanted: Config) -> Config {
         ..wanted
     }
 }
-
-/// What is said of an agent that has left so.
-const DESERTED: &str = "it heard nothing from us for 5 s";

@@ -21,10 +21,10 @@
 
 mod counted;
 mod doors;
+mod entry;
 mod snapshot;
 
-pub use counted::CountedPython;
-pub use snapshot::CopyablePython;
+pub(crate) use entry::ENTRY;
 
 use crate::entered::{Entered, Reached, poll};
 use crate::interpreter::Interpreter;
@@ -45,9 +45,9 @@ use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::python::Facts;
+use vm::python::api::NAMES;
 use vm::{Door, Language};
 use wire::control_page::CENSUS_BLOCKED;
-use wire::script::python::NAMES;
 use wire::{Config, ControlPage, Request, Script, Snapshot};
 
 /// Time between two looks for an answer.
@@ -194,7 +194,7 @@ impl Python {
 
     /// Makes the main thread handle the request, now or at its next safe point. Afterwards `shut` says whether it was entered.
     fn enter(&mut self, deadline: Instant) -> Result<()> {
-        let entry = self.entered.resident.header.enter_python;
+        let entry = self.entered.resident.header.enter;
         self.shut.set(None);
         if let Some(tracee) = &mut self.tracee {
             poll(tracee)?;
@@ -267,7 +267,7 @@ fn hand_over_api(
     api: &[u64; NAMES.len()],
 ) -> Result<()> {
     let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
-    let at = resident.header.script + offset_of!(Script, python) as u64;
+    let at = resident.header.script + offset_of!(Script, functions) as u64;
     memory.write(at, &table)
 }
 

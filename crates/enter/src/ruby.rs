@@ -7,21 +7,23 @@
 //! its collections timed (all three are here), or to have its births counted (crate `births`).
 
 mod collections;
-mod counting;
+mod counted;
+mod entry;
 mod evaluation;
 mod guest;
 mod snapshot;
 mod vm_entry;
 
-pub use counting::{Books, Counting, Lines, Sites};
-pub use guest::RubyGuest;
+pub(crate) use entry::ENTRY;
 
-use crate::{DESERTED, claiming};
+use crate::claiming;
+use crate::farewell::because;
+use crate::opening::Opening;
+use guest::RubyGuest;
 use hooks::ScriptStart;
 use inject::Timing;
 use inject::heartbeat::Heartbeat;
 use inject::image::Image;
-use inject::records::ReadRecords;
 use inject::resident::Resident;
 use inject::residents::Residents;
 use inject::seccomp;
@@ -35,31 +37,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
 use std::time::{Duration, Instant};
-use wire::{Config, ControlPage, Farewell, Purpose, Request, State};
+use vm::Language;
+use wire::{Config, ControlPage, Farewell, Request};
 
-/// What a Ruby is opened for.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening {
-    /// The agent's configuration, as far as the question decides it; the rest is filled in with what is found of the Ruby.
-    pub config: Config,
-    /// Called when the agent is claimed and has not begun to watch. The main thread stands still meanwhile, so it writes a few words and
-    /// waits for nothing.
-    pub claimed: fn(&Ruby) -> Result<()>,
-}
-
-impl Opening {
-    /// An opening for something that counts no births. The intervals and the epoch of births in the agent stay as an earlier command has
-    /// left them: nothing reads them before births are counted again, and who counts them writes both ([`Opening::claimed`]).
-    pub const fn plain(purpose: Purpose) -> Self {
-        Opening {
-            config: Config {
-                purpose: purpose as u64,
-                ..Config::NONE
-            },
-            claimed: |_| Ok(()),
-        }
-    }
-}
+/// See [`Opening::claimed`].
+type Claimed = fn(&GuestMemory, &Resident) -> Result<()>;
 
 /// A part of the control page's page that holds no field.
 const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
@@ -146,79 +128,12 @@ impl Ruby {
         }
     }
 
-    /// Opens the child of an open guest that was forked since: it has a copy of the agent and its books.
-    ///
-    /// # Errors
-    /// It is no such child, it still uses its parent's memory, or its agent has left.
-    pub fn adopt(&self, pid: i32) -> Result<Self> {
-        let status = Status::read(pid)?;
-        let memory = Arc::new(GuestMemory::open(pid)?);
-        let header: wire::Header = memory.record(self.resident.base)?;
-        let config: Config = memory.record(self.resident.header.config)?;
-        if header != self.resident.header || config.session != self.config.session {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "it does not carry its parent's agent",
-            });
-        }
-        if self.shares_memory_with(&memory)? {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "it still uses its parent's memory (vfork)",
-            });
-        }
-        if self
-            .resident
-            .control_page_u32(&memory, offset_of!(ControlPage, deserted))?
-            != 0
-        {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "its agent has left by itself",
-            });
-        }
-        self.resident.claim(&memory, &config)?;
-        self.resident
-            .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
-        let maps = Arc::new(Maps::of(pid)?);
-        Ok(Ruby {
-            command: command_line(pid),
-            heartbeat: Heartbeat::start(
-                memory.clone(),
-                self.resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
-            ),
-            status,
-            ruby: self.ruby.clone(),
-            maps,
-            resident: self.resident,
-            config,
-            memory,
-            tracee: None,
-            timing: Timing::default(),
-            collected: 0,
-            insisting: false,
-            comes: false,
-            patience: vm_entry::PATIENCE,
-            asked_at: Instant::now(),
-            open: true,
-        })
-    }
-
-    /// Whether `child` is between vfork and exec: what is written to our guest can be read there. A forked child has a
-    /// control page of its own.
-    fn shares_memory_with(&self, child: &GuestMemory) -> Result<bool> {
-        let nonce = inject::heartbeat::unique();
-        let place = self.resident.header.control_page + SCRATCH;
-        self.memory.write(place, &nonce.to_le_bytes())?;
-        Ok(child.word(place)? == nonce)
-    }
-
     /// Maps the agent, or finds it, and makes it begin.
     fn enter_for_the_first_time(
         &mut self,
         mut residents: Residents,
         image: &Image,
-        claimed: fn(&Ruby) -> Result<()>,
+        claimed: Claimed,
         calls: &[seccomp::Call],
     ) -> Result<()> {
         let pid = self.status.pid;
@@ -238,7 +153,7 @@ impl Ruby {
     }
 
     /// Claims the agent and makes it begin.
-    fn take(&mut self, resident: Resident, claimed: fn(&Ruby) -> Result<()>) -> Result<()> {
+    fn take(&mut self, resident: Resident, claimed: Claimed) -> Result<()> {
         self.resident = resident;
         resident.claim(&self.memory, &self.config)?;
         self.heartbeat = Heartbeat::start(
@@ -246,7 +161,7 @@ impl Ruby {
             resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
         );
         self.open = true;
-        claimed(self)?;
+        claimed(&self.memory, &self.resident)?;
         self.request(Request::Watch, 0)
     }
 
@@ -285,46 +200,6 @@ impl Ruby {
         }
     }
 
-    /// Whether the program is about to make its first Ractor and waits for us: until it has been counted, or let go.
-    ///
-    /// # Errors
-    /// The control page cannot be read.
-    pub fn awaits_last_count(&self) -> Result<bool> {
-        let half = |offset| self.resident.control_page_u32(&self.memory, offset);
-        Ok(
-            half(offset_of!(ControlPage, deserted))? == Farewell::Ractor as u32
-                && half(offset_of!(ControlPage, state))? == State::Open as u32,
-        )
-    }
-
-    /// Lets a program that is about to make its first Ractor go on without a count.
-    ///
-    /// # Errors
-    /// The control page cannot be read.
-    pub fn let_go(&mut self) -> Result<()> {
-        self.open = false;
-        if self.awaits_last_count()? {
-            self.go_quiet();
-        }
-        Ok(())
-    }
-
-    /// Has the agent count the living objects, after a garbage collection if `collect` is set.
-    ///
-    /// # Errors
-    /// The guest did not come to a safe point in time.
-    pub fn census(&mut self, collect: bool) -> Result<()> {
-        self.ask(Request::Census, u64::from(collect), "count the living")
-    }
-
-    /// Has the agent set its hook on births again, which it has taken out while no thread wanted its account.
-    ///
-    /// # Errors
-    /// The guest did not come to a safe point in time.
-    pub fn rise(&mut self) -> Result<()> {
-        self.ask(Request::Rise, 0, "set its hook again")
-    }
-
     /// Takes the hook out and unmaps the agent's books; the value stays. Returns for how long the guest was stopped in all.
     ///
     /// # Errors
@@ -338,16 +213,6 @@ impl Ruby {
             return Err(error);
         }
         Ok(self.timing)
-    }
-
-    /// Notes that the guest can no longer be asked: it has ended, or runs another program, or its agent has left.
-    pub fn give_up(&mut self) {
-        self.open = false;
-    }
-
-    /// Whether it can be asked.
-    pub fn is_open(&self) -> bool {
-        self.open
     }
 
     /// Used if the VM's lock cannot be had: the hook finds the control page closed at its next birth and takes itself out.
@@ -383,41 +248,6 @@ impl Ruby {
     pub fn pid(&self) -> i32 {
         self.status.pid
     }
-
-    /// The guest's command line, as it was when it was opened.
-    pub fn command(&self) -> &str {
-        &self.command
-    }
-
-    /// What is known of the Ruby in the guest.
-    pub fn ruby(&self) -> &RubyGuest {
-        &self.ruby
-    }
-
-    /// The memory of the guest, read and written through `/proc/PID/mem`.
-    pub fn memory(&self) -> &GuestMemory {
-        &self.memory
-    }
-
-    /// The configuration that its agent was given.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Where its agent is.
-    pub fn resident(&self) -> &Resident {
-        &self.resident
-    }
-
-    /// Its main thread, if we trace it between stops too.
-    pub fn tracee(&mut self) -> &mut Option<Tracee> {
-        &mut self.tracee
-    }
-
-    /// Returns the times of the last request and of all stops so far.
-    pub fn timing(&self) -> Timing {
-        self.timing
-    }
 }
 
 impl Drop for Ruby {
@@ -436,25 +266,16 @@ fn config(found: &RubyGuest, wanted: Config) -> Config {
     for (word, fact) in facts.iter_mut().zip(found.facts.to_words()) {
         *word = fact;
     }
+    let mut functions = [0; wire::control_page::FUNCTIONS];
+    for (word, function) in functions.iter_mut().zip(found.functions.to_words()) {
+        *word = function;
+    }
     Config {
-        functions: found.functions,
+        language: Language::Ruby.number(),
+        functions,
         facts,
         ractor_class: found.ractor_class,
         vm: found.vm,
         ..claiming(wanted)
-    }
-}
-
-/// The reason that the agent gave for leaving, as a text for [`Error::Left`].
-pub fn because(why: Farewell) -> &'static str {
-    match why {
-        Farewell::Alone => DESERTED,
-        Farewell::Ractor => {
-            "the program makes a Ractor, beside which births cannot be watched (docs/versions.md says why)"
-        }
-        Farewell::Broken => "it found a fault of its own",
-        Farewell::Replaced => {
-            "another tool has changed the table of the VM's allocators (tracemalloc that was stopped?), so that it was not sure any more that births were seen as they are"
-        }
     }
 }

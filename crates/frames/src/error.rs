@@ -16,12 +16,6 @@ pub enum Error {
         "{0}: holds no code (a separate debug file, or data only); name the program or library itself"
     )]
     NoCode(PathBuf),
-    /// No compiled extension of this gem is installed where gems are looked for.
-    #[error(
-        "gem {0}: no compiled extension found in GEM_PATH, GEM_HOME, the usual folders or Debian's packages; \
-         name the .so files themselves"
-    )]
-    NoExtensions(String),
 }
 
 impl Error {

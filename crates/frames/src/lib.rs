@@ -28,7 +28,6 @@ pub mod decode;
 pub mod difference;
 mod error;
 mod functions;
-pub mod gem;
 pub mod hints;
 pub mod image;
 mod imports;

@@ -1,12 +1,12 @@
 //! The only way by which a stopped thread is made to call a function of its VM: through a [`Door`] of the list in `vm` that is proven open.
 //!
-//! The agent makes the call, so a door is a bit of the argument of its two entries ([`wire::control_page::enter`]).
+//! The agent makes the call, so a door is a bit of the argument of its entry, with the language of the door ([`wire::control_page::enter`]).
 
 use crate::remote_call::{RemoteThread, Work};
 use process::error::Result;
 use std::time::Instant;
 use vm::{Door, Needs};
-use wire::control_page::enter::{HOLDS, LOCK, REGISTER, WAKE};
+use wire::control_page::enter::{HOLDS, LANGUAGE, LOCK, REGISTER, WAKE};
 
 /// Doors that are open while the threads stand that were stopped for the proof.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Open {
         let needs = door.needs();
         let is_open = needs == Needs::Nothing || is_proven(needs)?;
         Ok(is_open.then(|| Open {
-            bits: bit(door),
+            bits: bits(door),
             waits: needs == Needs::Waits,
             puts_off: door == Door::TakeLock,
         }))
@@ -41,7 +41,7 @@ impl Open {
         Self::proven(door, |_| Ok(false)).unwrap_or_default()
     }
 
-    /// Both doors, one after the other.
+    /// Both doors of one VM, one after the other.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Open {
@@ -52,14 +52,15 @@ impl Open {
     }
 }
 
-/// The bit of a door in the argument of the agent's entries.
-const fn bit(door: Door) -> u64 {
-    match door {
+/// A door in the argument of the agent's entry.
+const fn bits(door: Door) -> u64 {
+    let bit = match door {
         Door::RegisterJob | Door::AddPendingCall => REGISTER,
         Door::SignalHandler => WAKE,
         Door::HasLock => HOLDS,
         Door::CallWithLock | Door::TakeLock => LOCK,
-    }
+    };
+    bit | door.language().number() << LANGUAGE
 }
 
 impl RemoteThread<'_> {

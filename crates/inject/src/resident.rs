@@ -58,7 +58,6 @@ impl Resident {
                 config: 0,
                 ledger: 0,
                 script: 0,
-                enter_python: 0,
                 enter: 0,
                 calls: 0,
                 open_calls: 0,

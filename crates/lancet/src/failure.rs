@@ -2,7 +2,7 @@
 //!
 //! A panic of the main thread unwinds. Each command catches it where its guests are owned ([`catch`]), leaves them as it
 //! does at its end, and says what could not be left; what unwinds while guests are still being opened leaves them by
-//! `Drop` (`inject::lifecycle::Processes`, `hooks::Tracing`, `enter::Ruby`), which panics of their own do not stop. A panic
+//! `Drop` (`inject::lifecycle::Processes`, `hooks::Tracing`, what `enter` has opened), which panics of their own do not stop. A panic
 //! of another thread (heartbeat, output) counts as a Ctrl-C ([`has_begun`]): the main thread leaves and ends. `main` has
 //! the last word: whatever the command answers after a panic, the exit code is 1.
 

@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use arrows::ARROWS;
-use naming::NAMING;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
@@ -370,57 +369,4 @@ fn code(text: &str) -> String {
         .lines()
         .map(|line| line.split("//").next().unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n").to_lowercase()
-}
-
-/// Whether a file is the table of languages, or belongs to one of them: in `languages`, in `enter`, which has the ways into their VMs, or in
-/// the agent, which has what runs there.
-fn is_of_a_language(path: &str, languages: &[&str]) -> bool {
-    let belongs = |language: &&str| {
-        let folders = [
-            "languages",
-            "enter",
-            "agent",
-            "agent/src/births",
-            "agent/src/snapshot",
-        ];
-        let roots = folders.map(|folder| match folder.contains('/') {
-            true => format!("{folder}/{language}"),
-            false => format!("{folder}/src/{language}"),
-        });
-        let mut rest = roots.iter().filter_map(|root| path.strip_prefix(root));
-        rest.any(|rest| rest == ".rs" || rest.starts_with('/'))
-    };
-    path == "languages/src/lib.rs" || languages.iter().any(belongs)
-}
-
-#[test]
-fn languages_are_named_in_their_own_and_in_listed_files_only() {
-    // The words by which a language is named.
-    let languages: Vec<&str> = vm::Language::ALL
-        .iter()
-        .map(|language| language.description().prefix)
-        .collect();
-    let names = |text: &str| {
-        let code = code(text);
-        let mut words = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        words.any(|word| languages.contains(&word))
-    };
-    let crates = workspace().join("crates");
-    let gone = NAMING.iter().filter(|path| !crates.join(path).exists());
-    let mut wrong: Vec<String> = gone.map(|path| format!("{path} is not there")).collect();
-    for (path, text) in sources() {
-        let shown = path.display().to_string();
-        let parts: Vec<&str> = shown.split('/').collect();
-        let is_test = parts.iter().any(|part| part.starts_with("tests"));
-        let may = parts[0] == "vm" || is_of_a_language(&shown, &languages);
-        if may || parts.get(1) != Some(&"src") || is_test {
-            continue;
-        }
-        match (names(&text), NAMING.contains(&shown.as_str())) {
-            (true, false) => wrong.push(format!("{shown} names a language: ask vm::Language")),
-            (false, true) => wrong.push(format!("{shown} names none: take it from the list")),
-            _ => {}
-        }
-    }
-    refuse(wrong);
 }

@@ -2,8 +2,10 @@
 
 use crate::frames;
 use crate::functions::Names;
+use crate::patch::Patching;
 use crate::resident::FindVmHeap;
 use crate::snapshot::FindHeap;
+use std::path::PathBuf;
 use vm::Language;
 use vm::reader::FactWords;
 
@@ -18,6 +20,14 @@ pub struct Entry {
     pub functions: fn(&FactWords) -> Box<dyn Names>,
     /// Says which bytes of its heap hold objects; `None` = it has no heap of its own.
     pub resident: Option<FindVmHeap>,
+    /// Returns the compiled extensions of an installed library, by its name.
+    pub extensions: Option<fn(name: &str) -> Vec<PathBuf>>,
+    /// Returns the library that a file belongs to, by its path, or what else of the language it is; `None` = it is neither.
+    pub owner: Option<for<'a> fn(&'a str) -> Option<&'a str>>,
+    /// How functions of the script are replaced; `None` = they are not.
+    pub patch: Option<Patching>,
+    /// Of a language whose births `mem` does not count: what other tool says where objects are made; the end of a sentence on them.
+    pub births_elsewhere: Option<&'static str>,
     /// Finds its heap, for a snapshot.
     pub heap: FindHeap,
 }

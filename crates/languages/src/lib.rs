@@ -5,7 +5,11 @@
 //! |---|---|
 //! | `frames` | script frames, and what of a program is parked |
 //! | `functions` | C functions by the names that scripts have for them |
+//! | `extensions` | the compiled extensions of an installed library |
+//! | `patch` | a text by which its VM replaces functions of the script |
 //! | `snapshot` | the objects and references of its heap |
+//! | `objects` | the objects of its heap one by one |
+//! | `owner` | whose code a file is |
 //! | `resident` | which bytes of its heap hold objects |
 //!
 //! A language is added by a folder here and a line in [`ALL`]. How its VM lies in memory is crate `vm`'s; how it is entered is
@@ -16,6 +20,10 @@
 mod entry;
 pub mod frames;
 pub mod functions;
+mod literal;
+pub mod objects;
+pub mod owner;
+pub mod patch;
 mod perl;
 mod php;
 mod python;
@@ -25,6 +33,7 @@ pub mod snapshot;
 
 pub use entry::Entry;
 
+use std::path::PathBuf;
 use vm::Language;
 
 /// All languages.
@@ -33,4 +42,22 @@ pub const ALL: [Entry; 4] = [ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY
 /// What is read of this language's VM.
 pub fn of(language: Language) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.language == language)
+}
+
+/// Returns the library that a file belongs to (a gem as `NAME-VERSION`, a package by its name), `NAME stdlib` or `NAME core` of a language,
+/// or `app`.
+///
+/// ```
+/// assert_eq!(languages::owner("/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb"), "rack-2.2.4");
+/// assert_eq!(languages::owner("/srv/shop/app/models/order.rb"), "app");
+/// ```
+pub fn owner(path: &str) -> &str {
+    let mut owners = ALL.iter().filter_map(|entry| entry.owner);
+    owners.find_map(|of| of(path)).unwrap_or(owner::APP)
+}
+
+/// Returns the compiled extensions of an installed library, by its name (that of a gem), sorted and each once.
+pub fn extensions(name: &str) -> Vec<PathBuf> {
+    let named = ALL.iter().filter_map(|entry| entry.extensions);
+    named.flat_map(|extensions| extensions(name)).collect()
 }

@@ -15,5 +15,9 @@ pub const ENTRY: Entry = Entry {
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,
+    extensions: None,
+    owner: None,
+    patch: None,
+    births_elsewhere: None,
     heap: FindHeap::ReadAlone(snapshot::find),
 };

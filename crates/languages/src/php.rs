@@ -15,5 +15,11 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    extensions: None,
+    owner: None,
+    patch: None,
+    births_elsewhere: Some(
+        ", the extension memprof (memprof_dump_callgrind) which function has made them",
+    ),
     heap: FindHeap::ReadAlone(snapshot::find),
 };

@@ -4,6 +4,8 @@ mod frames;
 mod functions;
 mod greenlet;
 mod heap;
+mod owner;
+mod patch;
 mod resident;
 mod snapshot;
 
@@ -17,5 +19,9 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    extensions: None,
+    owner: Some(owner::of),
+    patch: Some(patch::PATCHING),
+    births_elsewhere: None,
     heap: FindHeap::Told(heap::find),
 };

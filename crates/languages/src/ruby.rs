@@ -1,8 +1,12 @@
 //! Ruby.
 
+mod extensions;
 mod frames;
 mod functions;
 mod heap;
+mod objects;
+mod owner;
+mod patch;
 mod resident;
 mod snapshot;
 
@@ -16,5 +20,9 @@ pub const ENTRY: Entry = Entry {
     frames: frames::find,
     functions: functions::open,
     resident: Some(resident::look),
+    extensions: Some(extensions::of),
+    owner: Some(owner::of),
+    patch: Some(patch::PATCHING),
+    births_elsewhere: None,
     heap: FindHeap::Told(heap::find),
 };

@@ -3,33 +3,35 @@
 //! | module | what |
 //! |---|---|
 //! | `stream` | the bytes that the copy of a process writes, checked ([`wire::snapshot`]) |
-//! | `ahead` | a thread that reads them while another makes objects of them |
+//! | `batches` | a thread that reads them while another makes objects of them |
 //! | `frozen` | memory that does not change, in blocks that are read once |
 //! | `found` | what a heap is read from |
 //! | `copied` | the copy of a process, as readers ask it |
 //! | `births` | the lines that made objects |
 //! | `by_target` | names of references, joined to them |
-//! | `held` | who has more references than were found |
+//! | `outer_references` | who has more references than were found |
 //! | `texts` | what is kept of the contents of strings |
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
 
-pub(crate) mod ahead;
+pub(crate) mod batches;
 pub mod births;
 pub(crate) mod by_target;
 pub mod copied;
 pub mod found;
 pub(crate) mod frozen;
-pub(crate) mod held;
+pub(crate) mod outer_references;
 pub(crate) mod stream;
 pub(crate) mod texts;
 
+use crate::objects::Objects;
 use births::Births;
 use copied::CopiedProcess;
 use found::Found;
 use heap::{Builder, Snapshot};
-use process::error::Result;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Instant;
@@ -77,6 +79,22 @@ pub trait Told: Heap {
     fn slots(&self, memory: &dyn Memory, resident: u64) -> Option<u64> {
         let _ = (memory, resident);
         None
+    }
+
+    /// Bytes of a page of a heap that its VM can compact; `None` = it has no compaction.
+    fn page_of_compaction(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the objects of its process, to be read one by one.
+    ///
+    /// # Errors
+    /// They cannot be read so.
+    fn objects<'a>(&self, memory: &'a GuestMemory) -> Result<Box<dyn Objects + 'a>> {
+        Err(Error::NotAGuest {
+            pid: memory.pid(),
+            reason: "the objects of its VM do not lie in slots",
+        })
     }
 }
 

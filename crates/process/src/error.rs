@@ -8,6 +8,7 @@ use crate::descriptors::is_shortage;
 use crate::proc_file;
 use crate::threads::living_thread;
 use std::{fmt, io};
+use vm::Language;
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
 /// do about it is added by the command line.
@@ -200,19 +201,28 @@ pub enum Error {
     /// The process runs no VM whose objects lancet can read.
     #[error("the heap of process {pid} cannot be read: {reason}")]
     NoHeap { pid: i32, reason: String },
-    /// The process runs no Ruby that lancet can read.
-    #[error("process {pid} is not a Ruby lancet can read: {reason}")]
-    NotARuby { pid: i32, reason: String },
-    /// This Ruby has a bug that would crash it.
+    /// The process runs no VM of this language that lancet can read.
+    #[error("process {pid} is not a {language} lancet can read: {reason}")]
+    UnreadableVm {
+        pid: i32,
+        language: Language,
+        reason: String,
+    },
+    /// This VM has a bug that would crash it.
     #[error("process {pid} is not opened: {reason}")]
-    BrokenRuby { pid: i32, reason: String },
+    BrokenVm {
+        pid: i32,
+        language: Language,
+        reason: String,
+    },
     /// The process runs Ractors, and births cannot be watched beside them.
-    #[error("process {pid} runs several Ractors, and Ruby {version} {why}")]
+    #[error("process {pid} runs several Ractors, and {language} {version} {why}")]
     Ractors {
         pid: i32,
-        /// The version of its Ruby.
+        language: Language,
+        /// The version of its VM.
         version: String,
-        /// What this Ruby does that births cannot be watched.
+        /// What this VM does that births cannot be watched.
         why: &'static str,
     },
     /// Its program files could not be read.
@@ -382,8 +392,8 @@ impl Error {
             | Error::NotAsked { pid, .. }
             | Error::Hook { pid, .. }
             | Error::NoHeap { pid, .. }
-            | Error::NotARuby { pid, .. }
-            | Error::BrokenRuby { pid, .. }
+            | Error::UnreadableVm { pid, .. }
+            | Error::BrokenVm { pid, .. }
             | Error::Ractors { pid, .. }
             | Error::Elf { pid, .. } => *pid,
             Error::AtEvent { .. }

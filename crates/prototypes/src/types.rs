@@ -306,9 +306,9 @@ impl Type {
     /// Returns the type of a word of a language VM.
     #[must_use]
     pub fn vm(word: Word) -> Self {
-        match word {
-            Word::RubyValue | Word::RubyId | Word::RubySelf => Self::new(Kind::ULong),
-            _ => Self::address(),
+        match word.is_number() {
+            true => Self::new(Kind::ULong),
+            false => Self::address(),
         }
         .through(Lens::Vm(word))
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::cpus::{Cpus, list};
 use crate::first_thread::folder;
 use crate::tree::{Cannot, Tree};
+use vm::{Description, Language};
 
 /// Descriptors that are looked at one by one, at most; those beyond are only counted.
 const LOOKED_AT: usize = 65_536;
@@ -221,20 +222,20 @@ impl Guest {
         Ok(value.map(str::to_owned))
     }
 
-    /// Returns whether it runs Python, by its name or by what is mapped.
-    pub fn is_python(&self, tree: &Tree) -> bool {
-        self.comm.starts_with("python")
-            || self
-                .maps(tree)
-                .is_ok_and(|maps| maps.contains("/libpython") || maps.contains("/bin/python"))
+    /// Returns whether it runs a language, by its name or by what is mapped.
+    pub fn runs(&self, tree: &Tree, language: Language) -> bool {
+        let name = language.description().prefix;
+        let is_mapped = |maps: &str| {
+            maps.contains(&format!("/lib{name}")) || maps.contains(&format!("/bin/{name}"))
+        };
+        self.comm.starts_with(name) || self.maps(tree).is_ok_and(is_mapped)
     }
 
-    /// Returns whether it runs Ruby, by its name or by what is mapped.
-    pub fn is_ruby(&self, tree: &Tree) -> bool {
-        self.comm.starts_with("ruby")
-            || self
-                .maps(tree)
-                .is_ok_and(|maps| maps.contains("/libruby") || maps.contains("/bin/ruby"))
+    /// Returns the language of this kind that it runs, if it runs one.
+    pub fn language(&self, tree: &Tree, is_so: fn(&Description) -> bool) -> Option<Language> {
+        let all = Language::ALL.iter().copied();
+        let mut kind = all.filter(|language| is_so(language.description()));
+        kind.find(|language| self.runs(tree, *language))
     }
 }
 

@@ -6,6 +6,8 @@
 //! at a safe point of the VM, to which one of these doors leads. Perl and PHP have no door: nothing of theirs is called, their heap is read
 //! from a copy of the process (`dump::outside`).
 
+use crate::Language;
+
 /// A function of a VM that may be called at an arbitrary stop. `inject::doors` is the only caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
@@ -60,6 +62,14 @@ impl Door {
             Door::HasLock => "PyGILState_Check",
             Door::AddPendingCall => "Py_AddPendingCall",
             Door::TakeLock => "PyGILState_Ensure",
+        }
+    }
+
+    /// The language of its VM.
+    pub const fn language(self) -> Language {
+        match self {
+            Door::RegisterJob | Door::SignalHandler | Door::CallWithLock => Language::Ruby,
+            Door::HasLock | Door::AddPendingCall | Door::TakeLock => Language::Python,
         }
     }
 

@@ -30,6 +30,14 @@ pub struct Description {
     pub counts_references: bool,
     /// What a program calls to switch the collector off; empty where there is none.
     pub switches_off: &'static str,
+    /// Whether its collector looks for references on the machine stacks of threads.
+    pub scans_stacks: bool,
+    /// Whether its threads take turns in running the script, by a lock of the VM.
+    pub takes_turns: bool,
+    /// Whether it makes the sets of `select` as large as the descriptors need them.
+    pub enlarges_sets: bool,
+    /// Whether it gives back its memory in pieces that are much smaller than a huge page.
+    pub frees_small_pieces: bool,
     /// Where its libraries lie: see [`library`](crate::library).
     pub libraries: &'static [&'static str],
 }
@@ -109,13 +117,18 @@ impl Language {
     /// Returns the names of all languages, for a message that none is there: `Ruby, Python, Perl or PHP`.
     #[must_use]
     pub fn any() -> impl fmt::Display {
-        List(" or ")
+        Self::those(|_| true, " or ")
     }
 
     /// Returns the names of all languages, for a message that denies each: `Ruby, Python, Perl nor PHP`.
     #[must_use]
     pub fn none() -> impl fmt::Display {
-        List(" nor ")
+        Self::those(|_| true, " nor ")
+    }
+
+    /// Returns the names of some languages, with `last` before the last one: `Ruby, Perl or PHP`.
+    pub fn those(which: impl Fn(Language) -> bool, last: &'static str) -> impl fmt::Display {
+        List { which, last }
     }
 
     /// Returns the language whose VM is loaded, by the symbol that marks it.
@@ -125,16 +138,24 @@ impl Language {
     }
 }
 
-/// The names of all languages, with this before the last.
-struct List(&'static str);
+/// The names of some languages, with `last` before the last one.
+struct List<W> {
+    which: W,
+    last: &'static str,
+}
 
-impl fmt::Display for List {
+impl<W: Fn(Language) -> bool> fmt::Display for List<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = Language::ALL.len() - 1;
-        for (at, language) in Language::ALL.iter().enumerate() {
+        let all = || {
+            Language::ALL
+                .iter()
+                .filter(|language| (self.which)(**language))
+        };
+        let count = all().count();
+        for (at, language) in all().enumerate() {
             let before = match at {
                 0 => "",
-                at if at == last => self.0,
+                at if at + 1 == count => self.last,
                 _ => ", ",
             };
             write!(f, "{before}{language}")?;

@@ -129,6 +129,23 @@ impl Word {
     pub const fn is_opaque(self) -> bool {
         self.number() >= ARGUMENTS
     }
+
+    /// Returns whether it is a number rather than the address of something.
+    #[must_use]
+    pub const fn is_number(self) -> bool {
+        matches!(self, Word::RubyValue | Word::RubyId | Word::RubySelf)
+    }
+
+    /// Returns why what this word stands for can be read at the call only; `None` if it can be read at the return, too.
+    #[must_use]
+    pub const fn at_call_only(self) -> Option<&'static str> {
+        match self {
+            Word::PerlArguments => Some(
+                "Perl's are on its stack, and can be asked at the call only; join the test to those of `ret` and `time` with &&",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// The word as prototypes name it: `ruby(value)`.

@@ -1,7 +1,6 @@
 //! How an agent that is already in a guest is found, what the command configures once, and what it requests later.
 
 use crate::notices::{NOTICES, Notice};
-use crate::ruby::Functions;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Routines of an agent that stubs jump to.
@@ -42,9 +41,6 @@ pub struct Header {
     pub routines: [u64; ROUTINES],
     /// Address of the [`crate::Script`].
     pub script: u64,
-    /// Address of the function that a remote call enters in a Python: `extern "C" fn(u64) -> u64`; its argument has the bits of
-    /// [`enter`](mod@enter).
-    pub enter_python: u64,
     /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
     pub works: u64,
     /// Address of the [`crate::Snapshot`].
@@ -87,16 +83,19 @@ pub enum Request {
 
 /// Argument of [`Request::Census`], a bit: collect garbage first.
 pub const CENSUS_COLLECT: u64 = 1;
-/// Argument of [`Request::Census`] to a Python, a bit: its main thread waits in a call, so no garbage is collected.
+/// Argument of [`Request::Census`], a bit: the main thread waits in a call, so no garbage is collected.
 pub const CENSUS_BLOCKED: u64 = 2;
 /// Argument of [`Request::Collect`]: collect young objects only.
 pub const COLLECT_MINOR: u64 = 1;
 /// Argument of [`Request::Collect`]: collect all objects. 0 means that no collection may run where the thread stands.
 pub const COLLECT_FULL: u64 = 2;
 
-/// Bits of the argument of a remote call into the agent ([`Header::enter`]).
+/// Bits of the argument of a remote call into the agent ([`Header::enter`]). From bit [`LANGUAGE`](enter::LANGUAGE) on it has the number of
+/// the language whose VM is entered, 0 for what is done without the VM.
 pub mod enter {
-    /// Register a postponed job with the VM.
+    /// The first bit of the language's number.
+    pub const LANGUAGE: u32 = 32;
+    /// Have the VM call the agent at its next safe point.
     pub const REGISTER: u64 = 1;
     /// Wake the VM's main thread.
     pub const WAKE: u64 = 2;
@@ -191,7 +190,7 @@ pub struct ControlPage {
     /// Number of the request that a thread carries out, 0 while none does. The request may be that of a command that is gone. It lies here
     /// so that a child forked meanwhile finds 0: no thread of the child does that work.
     pub at_work: AtomicU32,
-    /// 1 while a call of the agent waits in a Python's queue of pending calls.
+    /// 1 while a call of the agent waits in the VM's queue of such calls.
     pub pending: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
@@ -232,7 +231,7 @@ impl Default for ControlPage {
     }
 }
 
-/// Values of [`Config::purpose`]: what a Ruby is opened for.
+/// Values of [`Config::purpose`]: what a VM is opened for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
@@ -249,6 +248,8 @@ pub enum Purpose {
 
 /// Words that the facts of a VM's reader take.
 pub const FACTS: usize = 16;
+/// Most functions of a VM that the agent is given the addresses of.
+pub const FUNCTIONS: usize = 32;
 
 /// What the command configures once, before the agent's code runs. A fork does not wipe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,8 +257,10 @@ pub const FACTS: usize = 16;
 pub struct Config {
     /// Number of the session, another one with every attach.
     pub session: u64,
-    /// Addresses of Ruby's functions; all 0 in a process of another language.
-    pub functions: Functions,
+    /// The language of the VM, by `vm`'s number; 0 = none was configured.
+    pub language: u64,
+    /// Addresses of the VM's functions, as `vm` hands them over.
+    pub functions: [u64; FUNCTIONS],
     /// The VM reader's facts, as `vm` hands them over.
     pub facts: [u64; FACTS],
     /// Frames of the call path that are kept for each birth; 1 = only the line.
@@ -279,8 +282,6 @@ pub struct Config {
     pub purpose: u64,
     /// Address of the VM's `rb_vm_t`.
     pub vm: u64,
-    /// 1 = the program that lancet has started runs a Python, and no Ruby.
-    pub python: u64,
     /// 1 = the program's library gives a module for the methods by which threads begin, read and end their accounts ([`crate::accounts`]).
     pub door: u64,
 }
@@ -289,7 +290,8 @@ impl Config {
     /// A configuration in which no address is known yet.
     pub const NONE: Config = Config {
         session: 0,
-        functions: Functions::NONE,
+        language: 0,
+        functions: [0; FUNCTIONS],
         facts: [0; FACTS],
         depth: 1,
         follow: 0,
@@ -300,7 +302,6 @@ impl Config {
         waker: 0,
         purpose: Purpose::Births as u64,
         vm: 0,
-        python: 0,
         door: 0,
     };
 }

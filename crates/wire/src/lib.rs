@@ -21,7 +21,6 @@
 //! | module | who writes | who reads |
 //! |---|---|---|
 //! | `control_page` | each field says so | both |
-//! | `ruby` | the command, as part of `Config` | the agent |
 //! | `ledger`, `slots` | the agent | the command |
 //! | `accounts` | the command, the agent and threads of the guest, each its fields | the same |
 //! | `calls`: `Calls`, `Hook` | the command; counters the agent | both |
@@ -41,7 +40,6 @@ pub mod calls;
 pub mod control_page;
 pub mod ledger;
 pub mod notices;
-pub mod ruby;
 pub mod script;
 pub mod slots;
 pub mod snapshot;
@@ -57,7 +55,7 @@ pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 32;
+pub const VERSION: u32 = 33;
 
 /// Limit of the pages of a process that are searched for an agent's header. Read-only anonymous mappings are few and small, except lancet's
 /// tables of hooks, which the kernel may merge with the agent's mapping above them: 60,000 hooks are 5,000 pages. The search must be long

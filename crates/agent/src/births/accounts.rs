@@ -1,6 +1,5 @@
 //! Births of one thread, counted apart from all others; `wire::accounts` says for whom, and who writes what.
 
-use super::agent::Agent;
 use crate::calls::thread::thread_pointer;
 use crate::memory::follow::ours;
 use crate::memory::sys;
@@ -25,46 +24,42 @@ impl Own {
         given: 0,
         account: None,
     };
-}
 
-impl Agent {
-    /// Counts the birth of the newborn at index `at` of the ring, which was booked at `site`, in the account of this thread,
-    /// if it has one that counts.
+    /// Counts a birth that was booked at `site` in the account of this thread, if it has one that counts. Returns the number of that
+    /// account plus one; 0 = none has counted it.
     #[inline(never)]
-    pub fn count_own(&mut self, ledger: &mut Ledger, at: usize, site: u32) {
-        let Some(number) = self.own_account(ledger) else {
-            return;
+    pub fn count(&mut self, ledger: &mut Ledger, site: u32) -> u8 {
+        let Some(number) = self.of_this_thread(ledger) else {
+            return 0;
         };
         let Some(account) = ledger.accounts.get_mut(number) else {
-            return;
+            return 0;
         };
         if account.wanted == 0 {
-            return;
+            return 0;
         }
         if add(account, site, 1).is_none() {
             account.lost += 1;
         }
-        if let Some(newborn) = self.newborns.get_mut(at) {
-            newborn.account = number as u8 + 1;
-        }
+        number as u8 + 1
     }
 
     /// Returns the index of this thread's account, if it has one.
-    pub fn own_account(&mut self, ledger: &mut Ledger) -> Option<usize> {
-        // glibc and musl keep the pointer at its own address, and a thread that runs Ruby was made by one of them.
+    pub fn of_this_thread(&mut self, ledger: &mut Ledger) -> Option<usize> {
+        // glibc and musl keep the pointer at its own address, and a thread that runs a script was made by one of them.
         let thread = thread_pointer();
         // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the
         // volatile read.
         let given = unsafe { (&raw const ledger.accounts_given).read_volatile() };
-        if (self.own.thread, self.own.given) != (thread, given) {
+        if (self.thread, self.given) != (thread, given) {
             let account = find(ledger, thread);
-            self.own = Own {
+            *self = Own {
                 thread,
                 given,
                 account,
             };
         }
-        self.own.account.map(usize::from)
+        self.account.map(usize::from)
     }
 }
 

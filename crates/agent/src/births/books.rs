@@ -22,7 +22,7 @@ mod places;
 mod records;
 mod rows;
 
-use crate::births::names::{Names, Texts};
+use crate::births::texts::Texts;
 use crate::memory::store::{self, Index, List, mix};
 use owners::{Link, Owner};
 pub use records::{frame_at, kind_at, site_at, text_at};
@@ -69,7 +69,7 @@ pub struct Key {
     pub code: u64,
     /// The pc in that iseq, or the other half of the hash.
     pub pc: u64,
-    /// Address of the object's class, or the small number of a type that has none (`names::class_key`).
+    /// Address of the object's class, or the small number by which its language names a type that has none.
     pub class: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Booked {
 }
 
 /// What entering a birth needs besides the books.
-pub struct Desk<'a, T = Names> {
+pub struct Desk<'a, T> {
     /// The ledger, which the command reads.
     pub ledger: &'a mut Ledger,
     /// The reader that turns structures of the VM into text.

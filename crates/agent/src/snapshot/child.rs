@@ -4,13 +4,12 @@
 //! the reading end open (a function of the VM or of an extension does not return, and the command that would kill it has died), when its five minutes are over, or by a fault; always without anything of the program's:
 //! no handler, no `atexit`, no finalizer, no core.
 
-use super::{Heap, allocator, compact, pipe, python, stream::Stream, walk};
-use crate::births::agent::AGENT;
+use super::{allocator, heap::Heap, pipe, stream::Stream};
 use crate::guard;
 use crate::memory::follow::ours;
 use crate::memory::sys::{self, child};
 use crate::shared::{BORROWED, SNAPSHOT};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::snapshot::{Opened, Prepared, Stage};
 
 /// Nanoseconds between two looks whether the command has opened the pipe.
@@ -18,9 +17,12 @@ const LOOK: u64 = 50_000;
 /// Signals that end it at once: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGALRM, SIGSYS. All others stay blocked.
 const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
 
+/// Address of what the heap is told by ([`Heap`]); 0 = it is not told. It does not lie on the stack, which is cleared.
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
 /// The life of the child, from the clone to the end.
 #[inline(never)]
-pub fn live(prepared: &AtomicU32, heap: Heap) -> ! {
+pub fn live(prepared: &AtomicU32, heap: Option<&'static Heap>) -> ! {
     // The guest waits for this much: that a memory limit ends the child before it, and that whatever the guest closes from now on is closed for
     // its peers, too (a socket, a lock of flock(2), a descriptor in an epoll set). Where the guest has no descriptor left the child has none
     // either until it has closed its own.
@@ -35,11 +37,13 @@ pub fn live(prepared: &AtomicU32, heap: Heap) -> ! {
         Prepared::Refused
     };
     child::set_word(prepared, word as u32);
+    let told = heap.map_or(0, |heap| (&raw const *heap).addr() as u64);
+    TOLD.store(told, Ordering::Relaxed);
     let here = 0u64;
     // SAFETY: this function never returns, so nobody returns to what called it.
     unsafe { clear_stack((&raw const here).addr() as u64 + 8) };
     // SAFETY: `main` never returns; a panic in it does, and ends the child.
-    unsafe { guard::guarded(main, heap as u64) };
+    unsafe { guard::guarded(main, 0) };
     child::end(1)
 }
 
@@ -48,8 +52,10 @@ fn ends_first() -> bool {
     child::write_file(b"/proc/self/oom_score_adj\0", b"1000")
 }
 
-extern "C" fn main(heap: u64) -> u64 {
-    let is_ruby = heap == Heap::Ruby as u64;
+extern "C" fn main(_: u64) -> u64 {
+    let told = TOLD.load(Ordering::Relaxed);
+    // SAFETY: `live` has written the address of a static of ours, or 0.
+    let heap = (told != 0).then(|| unsafe { &*ours::<Heap>(told) });
     child::leave_group();
     child::leave_no_core();
     let mut mask = 0;
@@ -59,18 +65,11 @@ extern "C" fn main(heap: u64) -> u64 {
     }
     pipe::begin();
     sys::unblock(mask);
-    // SAFETY: nobody else runs in this process.
-    let vm = unsafe { (*(&raw const AGENT)).vm };
     let Some([read, write]) = child::pipe() else {
         child::end(2);
     };
-    if is_ruby && vm.0.rb_shape_get_shape_by_id != 0 {
-        // SAFETY: the VM's lock is held, and every VM has the first two shapes.
-        let [first, second] = unsafe { [vm.shape(0), vm.shape(1)] };
-        SNAPSHOT.shapes.store(first, Ordering::Relaxed);
-        SNAPSHOT
-            .shape_size
-            .store(second.wrapping_sub(first), Ordering::Relaxed);
+    if let Some(heap) = heap {
+        (heap.note)();
     }
     SNAPSHOT.pipe.store(read, Ordering::Relaxed);
     SNAPSHOT.stage.store(Stage::Ready as u32, Ordering::Release);
@@ -87,17 +86,17 @@ extern "C" fn main(heap: u64) -> u64 {
         allocator::run(write);
         wait_for_the_end(write)
     }
-    if is_ruby && wanted == Opened::ToCompact as u32 {
-        compact::run(write);
+    if wanted == Opened::ToCompact as u32
+        && let Some(compact) = heap.and_then(|heap| heap.compact)
+    {
+        compact(write);
         wait_for_the_end(write)
     }
     let Some(mut stream) = Stream::new(write) else {
         child::end(3);
     };
-    if is_ruby {
-        walk::write(&mut stream);
-    } else if heap == Heap::Python as u64 {
-        python::write(&mut stream);
+    if let Some(heap) = heap {
+        (heap.write)(&mut stream);
     }
     if guard::broken() {
         child::end(1);

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::analysis::census::{Frame, SiteCount};
-use crate::analysis::owner::{APP, owner};
 use crate::analysis::view::By;
+use languages::owner;
+use languages::owner::APP;
 
 /// The identity of a row. Two sites with the same key are one row; two censuses are compared key
 /// by key. A `path` of `None` means the VM made the object outside any Ruby code.

@@ -96,7 +96,7 @@ impl Session {
         {
             return Ok(());
         }
-        self.vm.ruby_mut()?.rise()
+        self.vm.rise()
     }
 
     /// Takes all accounts back if none is in use. Returns whether it did.

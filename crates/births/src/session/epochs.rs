@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::intervals::Intervals;
-use crate::objects::{self, Object};
+use crate::objects::{self, Numbered};
 use inject::resident::Resident;
 use process::error::Result;
 use process::memory::GuestMemory;
@@ -40,10 +40,10 @@ impl Session {
 
     /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`]. Returns whether the
     /// whole heap was walked.
-    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<bool> {
+    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Numbered)) -> Result<bool> {
         objects::each(
             self.vm.memory(),
-            &self.vm.ruby()?.ruby().facts,
+            &*self.vm.objects()?,
             self.vm.resident().header.ledger,
             each,
         )

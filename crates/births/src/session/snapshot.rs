@@ -1,4 +1,4 @@
-//! Births that are counted until a Ruby is copied: what a heap snapshot knows of the lines that made its objects.
+//! Births that are counted until a process is copied: what a heap snapshot knows of the lines that made its objects.
 
 use super::{Options, opening};
 use crate::lines;

@@ -21,13 +21,6 @@ use inject::lifecycle::{Observer, Stage, Turn, Watched};
 use inject::tracee::{Happening, Tracee};
 use process::error::{Error, Result};
 
-/// What the `main` of a Ruby and of a Python calls when the VM is made (a Ruby has its script compiled by then); it returns when the program
-/// ends.
-const RUNS_SCRIPT: &[&str] = &[
-    vm::Language::Ruby.description().entry,
-    vm::Language::Python.description().entry,
-];
-
 /// What all sessions of one run have in common.
 pub struct Shared {
     /// The agent's ELF image, which is mapped into each process.
@@ -75,7 +68,7 @@ impl Watched for Session {
         _: bool,
         shared: &Shared,
     ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
-        match ScriptStart::at_exec(&mut tracee, &shared.image, RUNS_SCRIPT) {
+        match ScriptStart::at_exec(&mut tracee, &shared.image, enter::run_scripts()) {
             Ok(Some(start)) => Ok(Stage::Starting(tracee, Box::new(start))),
             Ok(None) => Ok(Stage::Plain(tracee)),
             Err(error) => Err((tracee, error)),

@@ -4,13 +4,16 @@
 //! the VM's lock. If it cannot be asked to leave, it is made quiet: its functions then pass everything through, and take themselves out.
 
 use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
+use crate::counted::Counted;
 use crate::entered::{Entered, Reached};
-use crate::ruby::because;
+use crate::farewell::because;
+use crate::opening::Opening;
 use hooks::ScriptStart;
 use inject::resident::Resident;
 use inject::seccomp::check_all_threads;
 use inject::tracee::Tracee;
 use inject::{Image, Timing};
+use languages::objects::Objects;
 use process::error::{Error, Result};
 use process::guest::command_line;
 use process::memory::GuestMemory;
@@ -20,7 +23,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::Language;
 use vm::python::Facts;
-use wire::{Config, ControlPage, Farewell, Reply, Request};
+use wire::{ControlPage, Farewell, Reply, Request};
 
 /// The number of attempts to find the lists of the collector, and the time between them.
 const TRIES: u32 = 20;
@@ -28,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A Python that is open: its agent counts, and requests to it are possible until it is left. Dropping this value leaves it.
 #[derive(Debug)]
-pub struct CountedPython {
+struct CountedPython {
     python: Python,
     command: String,
     open: bool,
@@ -36,62 +39,47 @@ pub struct CountedPython {
     comes: bool,
 }
 
-impl CountedPython {
-    /// Whether a Python is loaded in a process, as far as its symbols tell.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub fn is_in(pid: i32) -> Result<bool> {
-        let mark = Language::Python.description().mark;
-        Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
-    }
+/// Opens a process, and waits until its agent counts.
+///
+/// # Errors
+/// It has no Python, or one whose births cannot be counted; it cannot be opened; or it did not come to a safe point in time.
+pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Box<dyn Counted>> {
+    // Any thread that has the VM's lock maps the agent's tables.
+    check_all_threads(pid, &[])?;
+    let facts = facts(&Reached::new(pid)?)?;
+    let python = Python::open_for(pid, image, opening.config, true)?;
+    let Entered {
+        memory, resident, ..
+    } = &python.entered;
+    hand_over_facts(memory, resident, facts)?;
+    (opening.claimed)(memory, resident)?;
+    let mut counted = CountedPython::of(python);
+    counted.ask(Request::Watch, 0, "count its births")?;
+    Ok(Box::new(counted))
+}
 
-    /// Opens a process, and waits until its agent counts. `claimed` is called before that, when the agent is there.
-    ///
-    /// # Errors
-    /// It has no Python, or one whose births cannot be counted; it cannot be opened; or it did not come to a safe point in time.
-    pub fn open(
-        pid: i32,
-        image: &Image,
-        wanted: Config,
-        claimed: impl FnOnce(&GuestMemory, &Resident) -> Result<()>,
-    ) -> Result<Self> {
-        // Any thread that has the VM's lock maps the agent's tables.
-        check_all_threads(pid, &[])?;
-        let facts = facts(&Reached::new(pid)?)?;
-        let python = Python::open_for(pid, image, wanted, true)?;
-        let Entered {
-            memory, resident, ..
-        } = &python.entered;
-        hand_over_facts(memory, resident, facts)?;
-        claimed(memory, resident)?;
-        let mut counted = CountedPython::of(python);
-        counted.ask(Request::Watch, 0, "count its births")?;
-        Ok(counted)
-    }
-
-    /// Opens a program that we started and that waits for us where its script begins: the hooks that brought it there are taken out, and
-    /// the agent begins there.
-    ///
-    /// # Errors
-    /// Its births cannot be counted, or its memory cannot be read or written; its main thread is given back.
-    pub fn at_script(
-        tracee: Tracee,
-        start: ScriptStart,
-        wanted: Config,
-        claimed: impl Fn(&GuestMemory, &Resident) -> Result<()>,
-    ) -> std::result::Result<Self, (Tracee, Error)> {
-        match handed_over(tracee.pid(), start, wanted, claimed) {
-            Ok(mut python) => {
-                python.tracee = Some(tracee);
-                let mut counted = CountedPython::of(python);
-                counted.comes = true;
-                Ok(counted)
-            }
-            Err(error) => Err((tracee, error)),
+/// Opens a program that we started and that waits for us where its script begins: the hooks that brought it there are taken out, and
+/// the agent begins there.
+///
+/// # Errors
+/// Its births cannot be counted, or its memory cannot be read or written; its main thread is given back.
+pub fn open_at_script(
+    tracee: Tracee,
+    start: ScriptStart,
+    opening: Opening,
+) -> std::result::Result<Box<dyn Counted>, (Tracee, Error)> {
+    match handed_over(tracee.pid(), start, opening) {
+        Ok(mut python) => {
+            python.tracee = Some(tracee);
+            let mut counted = CountedPython::of(python);
+            counted.comes = true;
+            Ok(Box::new(counted))
         }
+        Err(error) => Err((tracee, error)),
     }
+}
 
+impl CountedPython {
     fn of(python: Python) -> Self {
         CountedPython {
             command: command_line(python.entered.pid()),
@@ -133,20 +121,18 @@ impl CountedPython {
         };
         Err(Error::Refused { pid, what, reason })
     }
+}
 
-    /// Has the agent count the living blocks, after a garbage collection if `collect` is set.
-    ///
-    /// # Errors
-    /// The guest did not come to a safe point in time, or its agent has left.
-    pub fn census(&mut self, collect: bool) -> Result<()> {
+impl Counted for CountedPython {
+    fn language(&self) -> Language {
+        Language::Python
+    }
+
+    fn census(&mut self, collect: bool) -> Result<()> {
         self.ask(Request::Census, u64::from(collect), "count the living")
     }
 
-    /// Takes the agent's functions out and unmaps its books; the value stays. Returns for how long the guest was stopped in all.
-    ///
-    /// # Errors
-    /// The guest was not entered in time, or another tool keeps the agent's functions; the agent is quiet all the same.
-    pub fn leave(&mut self) -> Result<Timing> {
+    fn leave(&mut self) -> Result<Timing> {
         self.open = false;
         let asked = match self.farewell()? {
             // An agent that was made quiet, because it did not answer, does not answer this either.
@@ -158,22 +144,16 @@ impl CountedPython {
         asked.and(left)
     }
 
-    /// Notes that the guest can no longer be asked: it has ended, or runs another program, or its agent has left.
-    pub fn give_up(&mut self) {
+    fn give_up(&mut self) {
         self.open = false;
         self.python.entered.give_up();
     }
 
-    /// Whether it can be asked.
-    pub fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Returns why the agent has left by itself, if it has.
-    ///
-    /// # Errors
-    /// The control page cannot be read.
-    pub fn farewell(&self) -> Result<Option<&'static str>> {
+    fn farewell(&self) -> Result<Option<&'static str>> {
         let deserted = offset_of!(ControlPage, deserted);
         let why = self.resident().control_page_u32(self.memory(), deserted)?;
         let all = [Farewell::Alone, Farewell::Broken, Farewell::Replaced];
@@ -181,44 +161,51 @@ impl CountedPython {
         Ok(found.map(because))
     }
 
-    /// Whether the guest still runs; true also where that cannot be found out.
-    pub fn is_alive(&self) -> bool {
+    fn is_alive(&self) -> bool {
         !self.python.entered.status.is_gone()
     }
 
-    /// The guest's process id, in the PID namespace of lancet.
-    pub fn pid(&self) -> i32 {
+    fn pid(&self) -> i32 {
         self.python.entered.pid()
     }
 
-    /// The guest's command line, as it was when it was opened.
-    pub fn command(&self) -> &str {
+    fn command(&self) -> &str {
         &self.command
     }
 
-    /// The version of its Python.
-    pub fn version(&self) -> String {
+    fn version(&self) -> String {
         self.python.facts.version().to_string()
     }
 
-    /// The memory of the guest, read and written through `/proc/PID/mem`.
-    pub fn memory(&self) -> &GuestMemory {
+    fn memory(&self) -> &GuestMemory {
         &self.python.entered.memory
     }
 
-    /// Where its agent is.
-    pub fn resident(&self) -> &Resident {
+    fn resident(&self) -> &Resident {
         &self.python.entered.resident
     }
 
-    /// Its main thread, if we trace it between stops too.
-    pub fn tracee(&mut self) -> &mut Option<Tracee> {
+    fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.python.tracee
     }
 
-    /// Returns the times of all stops so far.
-    pub fn timing(&self) -> Timing {
+    fn timing(&self) -> Timing {
         self.python.entered.timing()
+    }
+
+    fn adopt(&self, pid: i32) -> Result<Box<dyn Counted>> {
+        Err(Error::NotAGuest {
+            pid,
+            reason: "it was forked by a Python, whose births it does not count; those of the next program that it runs are counted",
+        })
+    }
+
+    fn objects(&self) -> Result<Box<dyn Objects + '_>> {
+        Err(Error::Refused {
+            pid: self.pid(),
+            what: "count what it held at its end",
+            reason: "it ended without its exit functions (os._exit, a signal)",
+        })
     }
 }
 
@@ -232,21 +219,16 @@ impl Drop for CountedPython {
 }
 
 /// A program that we started and that waits where its script begins, with the agent that begins there.
-fn handed_over(
-    pid: i32,
-    start: ScriptStart,
-    wanted: Config,
-    claimed: impl Fn(&GuestMemory, &Resident) -> Result<()>,
-) -> Result<Python> {
+fn handed_over(pid: i32, start: ScriptStart, opening: Opening) -> Result<Python> {
     check_all_threads(pid, &[])?;
     let reached = Reached::at_script(pid, &start)?;
     let (api, facts) = (api(pid, &reached)?, facts(&reached)?);
-    let mut config = wanted;
-    config.python = 1;
+    let mut config = opening.config;
+    config.language = Language::Python.number();
     let entered = reached.take_over(start, config, |memory, resident| {
         hand_over_api(memory, resident, &api)?;
         hand_over_facts(memory, resident, facts)?;
-        claimed(memory, resident)?;
+        (opening.claimed)(memory, resident)?;
         resident.request(memory, Request::Watch, 0)
     })?;
     Ok(Python {

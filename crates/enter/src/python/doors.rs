@@ -115,7 +115,7 @@ impl Python {
             self.shut.set(Some(Shut::Full));
             return Ok(());
         }
-        remote.enter(self.entered.resident.header.enter_python, open)?;
+        remote.enter(self.entered.resident.header.enter, open)?;
         let count = |queues: &[State]| queues.iter().map(|queue| queue.waiting).sum::<u32>();
         if count(&self.queues()?) != count(&before) + 1 {
             self.shut.set(Some(Shut::Full));
@@ -194,7 +194,7 @@ impl Python {
         let Some(open) = Open::always(Door::HasLock) else {
             return Ok(true);
         };
-        remote.enter(self.entered.resident.header.enter_python, open)?;
+        remote.enter(self.entered.resident.header.enter, open)?;
         let reply = offset_of!(ControlPage, reply);
         let said = self
             .entered

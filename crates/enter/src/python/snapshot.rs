@@ -2,9 +2,11 @@
 
 use super::{Python, hand_over_facts};
 use crate::copied::{Asking, Copied};
-use crate::entered::Reached;
+use crate::copyable::Copyable;
+use crate::opening::Opening;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use inject::{Image, Timing};
+use languages::snapshot::Told;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::thread::sleep;
@@ -19,51 +21,43 @@ const LOOK: Duration = Duration::from_millis(2);
 /// From this version on an interpreter may have a lock of its own (PEP 684), which does not stop the other interpreters.
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
 
-/// A Python that contains the agent and of which was seen, when it was opened, that it may be copied and that its heap can be read. Dropping
-/// this value leaves it.
+/// A Python that may be copied.
 #[derive(Debug)]
-pub struct CopyablePython {
+struct CopyablePython {
     python: Python,
     facts: Facts,
 }
 
-impl CopyablePython {
-    /// Opens a process to make a snapshot of it.
-    ///
-    /// # Errors
-    /// It has no Python, or cannot be opened; its seccomp filter does not allow a copy; its version is not known; or it has several
-    /// interpreters with locks of their own.
-    pub fn open(pid: i32, image: &Image) -> Result<Self> {
-        check_all_threads(pid, &OF_SNAPSHOT)?;
-        let python = Python::open(pid, image)?;
-        let facts = python.find_heap_facts()?;
-        Ok(CopyablePython { python, facts })
+/// Opens a process to make a snapshot of it.
+///
+/// # Errors
+/// It has no Python, or cannot be opened; its seccomp filter does not allow a copy; its version is not known; or it has several
+/// interpreters with locks of their own.
+pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Box<dyn Copyable>> {
+    check_all_threads(pid, &OF_SNAPSHOT)?;
+    let python = Python::open_for(pid, image, opening.config, false)?;
+    let facts = python.find_heap_facts()?;
+    Ok(Box::new(CopyablePython { python, facts }))
+}
+
+impl Copyable for CopyablePython {
+    fn language(&self) -> Language {
+        Language::Python
     }
 
-    /// The facts that the reader of its heap needs.
-    pub fn facts(&self) -> Facts {
-        self.facts
-    }
-
-    /// Process id of the Python in the PID namespace of lancet.
-    pub fn pid(&self) -> i32 {
+    fn pid(&self) -> i32 {
         self.python.entered.status.pid
     }
 
-    /// Whether a Python is loaded in a process, as far as its symbols tell.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub fn is_in(pid: i32) -> Result<bool> {
-        let mark = Language::Python.description().mark;
-        Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
+    fn heap(&self) -> &dyn Told {
+        &self.facts
     }
 
-    /// Makes the Python copy itself; the copy reports its heap.
-    ///
-    /// # Errors
-    /// The kernel refused the copy, or the process did not reach a safe point.
-    pub fn copy(&mut self) -> Result<Copied> {
+    fn ledger(&self) -> u64 {
+        self.python.entered.resident.header.ledger
+    }
+
+    fn copy(&mut self) -> Result<Copied> {
         let facts = self.facts;
         let python = &mut self.python;
         let asking = Asking {
@@ -79,11 +73,7 @@ impl CopyablePython {
         })
     }
 
-    /// Reaps copies that have ended, makes the agent quiet, and returns for how long the process was stopped in all.
-    ///
-    /// # Errors
-    /// The guest's memory could not be written, or the thread that reaps a copy could not be stopped.
-    pub fn leave(self) -> Result<Timing> {
+    fn leave(self: Box<Self>) -> Result<Timing> {
         self.python.entered.leave()
     }
 }

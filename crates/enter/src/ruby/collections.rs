@@ -1,6 +1,8 @@
 //! Measures the garbage collections of an open guest.
 
-use super::{Opening, Ruby};
+use super::Ruby;
+use crate::opening::Opening;
+use crate::timer::CollectionTimer;
 use inject::image::Image;
 use inject::records::ReadRecords;
 use process::error::Result;
@@ -9,22 +11,26 @@ use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Purpose, Request};
 
-impl Ruby {
-    /// Opens a process and times its collections from then on; births are not
-    /// counted.
-    ///
-    /// # Errors
-    /// Those of [`Ruby::open`].
-    pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
-        Self::open(pid, image, Opening::plain(Purpose::Collections))
+/// Opens a process and times its collections from then on; births are not counted.
+pub fn open(pid: i32, image: &Image) -> Result<Box<dyn CollectionTimer>> {
+    let opening = Opening::plain(Purpose::Collections);
+    Ok(Box::new(Ruby::open(pid, image, opening)?))
+}
+
+impl CollectionTimer for Ruby {
+    fn pid(&self) -> i32 {
+        Ruby::pid(self)
     }
 
-    /// Returns the collections since the last call; only the last ones if there are
-    /// very many.
-    ///
-    /// # Errors
-    /// The agent's records cannot be read.
-    pub fn collections(&mut self) -> Result<Vec<Collection>> {
+    fn is_alive(&self) -> bool {
+        Ruby::is_alive(self)
+    }
+
+    fn farewell(&self) -> Result<Option<&'static str>> {
+        Ruby::farewell(self)
+    }
+
+    fn collections(&mut self) -> Result<Vec<Collection>> {
         let field = |offset: usize| {
             self.memory
                 .word(self.resident.header.ledger + offset as u64)
@@ -43,12 +49,12 @@ impl Ruby {
             .collect())
     }
 
-    /// Makes the VM collect now: all objects, or only the young ones.
-    ///
-    /// # Errors
-    /// The guest did not come to a safe point in time.
-    pub fn collect(&mut self, full: bool) -> Result<()> {
+    fn collect(&mut self, full: bool) -> Result<()> {
         let argument = if full { COLLECT_FULL } else { COLLECT_MINOR };
         self.ask(Request::Collect, argument, "collect its garbage")
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        Ruby::leave(self).map(drop)
     }
 }

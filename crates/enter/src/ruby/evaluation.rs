@@ -1,20 +1,17 @@
 //! Makes an open guest evaluate Ruby.
 
-use super::{Opening, Ruby};
+use super::Ruby;
 use crate::interpreter::Interpreter;
+use crate::opening::Opening;
 use crate::script;
 use inject::image::Image;
 use process::error::Result;
 use wire::{Purpose, Request};
 
-impl Ruby {
-    /// Opens a process to evaluate Ruby in it. Births are not watched.
-    ///
-    /// # Errors
-    /// Those of [`Ruby::open`].
-    pub fn open_for_evaluation(pid: i32, image: &Image) -> Result<Self> {
-        Self::open(pid, image, Opening::plain(Purpose::Evaluation))
-    }
+/// Opens a process to evaluate Ruby in it. Births are not watched.
+pub fn open(pid: i32, image: &Image) -> Result<Box<dyn Interpreter>> {
+    let opening = Opening::plain(Purpose::Evaluation);
+    Ok(Box::new(Ruby::open(pid, image, opening)?))
 }
 
 impl Interpreter for Ruby {

@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
-use vm::ruby::{Error as ReadError, Facts, Ruby, Unsupported, Version};
-use wire::ruby::Functions;
+use vm::ruby::{Error as ReadError, Facts, Functions, Ruby, Unsupported, Version};
 
 /// A symbol that every Ruby exports and nothing else does.
 const MARK: &str = Language::Ruby.description().mark;
@@ -46,7 +45,11 @@ pub struct RubyGuest {
 impl RubyGuest {
     /// Finds the Ruby in a process.
     pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
-        let not_a_ruby = |reason: String| Error::NotARuby { pid, reason };
+        let not_a_ruby = |reason: String| Error::UnreadableVm {
+            pid,
+            language: Language::Ruby,
+            reason,
+        };
         let symbols = symbols_of_vm(pid, memory, maps)?;
         let address = |name: &str| symbols.symbols.symbol(name).and_then(place);
         let facts = read_facts(memory, &address).map_err(|error| explain(pid, error))?;
@@ -59,47 +62,12 @@ impl RubyGuest {
             0
         };
         let mut missing = Vec::new();
-        let mut function = |name: &'static str| {
+        let functions = Functions::find(|name, needed| {
             address(name).unwrap_or_else(|| {
-                missing.push(name);
+                missing.extend(needed.then_some(name));
                 0
             })
-        };
-        let functions = Functions {
-            rb_postponed_job_register_one: function("rb_postponed_job_register_one"),
-            rb_add_event_hook2: function("rb_add_event_hook2"),
-            rb_remove_event_hook: function("rb_remove_event_hook"),
-            rb_objspace_each_objects: function("rb_objspace_each_objects"),
-            rb_obj_memsize_of: function("rb_obj_memsize_of"),
-            rb_gc_start: function("rb_gc_start"),
-            rb_gc_count: function("rb_gc_count"),
-            rb_gc_enable: function("rb_gc_enable"),
-            rb_gc_disable: function("rb_gc_disable"),
-            rb_data_typed_object_wrap: function("rb_data_typed_object_wrap"),
-            rb_gc_register_address: function("rb_gc_register_address"),
-            rb_gc_unregister_address: function("rb_gc_unregister_address"),
-            rb_set_end_proc: function("rb_set_end_proc"),
-            rb_thread_call_with_gvl: function("rb_thread_call_with_gvl"),
-            rb_protect: function("rb_protect"),
-            rb_errinfo: function("rb_errinfo"),
-            rb_set_errinfo: function("rb_set_errinfo"),
-            rb_eval_string_protect: function("rb_eval_string_protect"),
-            rb_gc_stat: function("rb_gc_stat"),
-            rb_define_singleton_method: function("rb_define_singleton_method"),
-            rb_ary_new_capa: function("rb_ary_new_capa"),
-            rb_ary_push: function("rb_ary_push"),
-            rb_ary_new_from_values: function("rb_ary_new_from_values"),
-            rb_str_new: function("rb_str_new"),
-            rb_utf8_str_new: function("rb_utf8_str_new"),
-            // Needed for snapshots only.
-            rb_objspace_reachable_objects_from: address("rb_objspace_reachable_objects_from")
-                .unwrap_or(0),
-            rb_objspace_reachable_objects_from_root: address(
-                "rb_objspace_reachable_objects_from_root",
-            )
-            .unwrap_or(0),
-            rb_shape_get_shape_by_id: address("rb_shape_get_shape_by_id").unwrap_or(0),
-        };
+        });
         if !missing.is_empty() {
             return Err(not_a_ruby(format!(
                 "its Ruby is linked in without these symbols: {} (a stripped static build; no debug file was found by its build-id)",
@@ -182,13 +150,15 @@ impl RubyGuest {
         let Some(why) = version.no_births_beside_ractors() else {
             return Ok(());
         };
-        let ruby = Ruby::new(memory, *facts).map_err(|error| Error::NotARuby {
+        let ruby = Ruby::new(memory, *facts).map_err(|error| Error::UnreadableVm {
             pid,
+            language: Language::Ruby,
             reason: error.to_string(),
         })?;
         match ruby.vm().and_then(|vm| ruby.ractor_count(vm)) {
             Ok(2..) => Err(Error::Ractors {
                 pid,
+                language: Language::Ruby,
                 version: version.to_string(),
                 why,
             }),
@@ -219,8 +189,9 @@ fn symbols_of_vm(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<VmSymbol
             return Ok(VmSymbols { module, symbols });
         }
     }
-    Err(Error::NotARuby {
+    Err(Error::UnreadableVm {
         pid,
+        language: Language::Ruby,
         reason: "no Ruby is loaded in it".into(),
     })
 }
@@ -247,12 +218,14 @@ fn read_facts(
 
 fn explain(pid: i32, error: ReadError) -> Error {
     match error {
-        ReadError::Unsupported(why @ Unsupported::Broken(_)) => Error::BrokenRuby {
+        ReadError::Unsupported(why @ Unsupported::Broken(_)) => Error::BrokenVm {
             pid,
+            language: Language::Ruby,
             reason: why.to_string(),
         },
-        error => Error::NotARuby {
+        error => Error::UnreadableVm {
             pid,
+            language: Language::Ruby,
             reason: error.to_string(),
         },
     }

@@ -1,11 +1,13 @@
 //! Says what a user can do about an error of a process. Every command asks here.
 
 use process::{Denial, Error, Module};
+use std::borrow::Cow;
 use std::io::ErrorKind;
+use vm::Language;
 
 /// Returns the error as one line: what, why, and what to do if something can be done.
 pub fn explain(error: Error) -> anyhow::Error {
-    if let Error::NotARuby { pid, .. } = error {
+    if let Error::UnreadableVm { pid, .. } = error {
         let step = memory_elsewhere(pid);
         return anyhow::anyhow!("{error}: {step}");
     }
@@ -15,44 +17,66 @@ pub fn explain(error: Error) -> anyhow::Error {
     }
 }
 
-/// Returns what says where the memory of a process is that runs no Ruby and no Python.
+/// Returns what says where the memory of a process is whose births cannot be counted.
 fn memory_elsewhere(pid: i32) -> String {
     let languages = frames::live::open::Live::open(pid).map(|live| live.languages());
     let languages = languages.unwrap_or_default();
-    let runs = |language: &str| languages.iter().any(|one| one.starts_with(language));
+    let runs = |name: &str| languages.iter().any(|one| one.starts_with(name));
+    let counted = |last| Language::those(enter::counts_births, last);
     // `lancet heap` knows these; which line has made an object, other tools know.
-    let others = [
-        (
-            "PHP",
-            ", the extension memprof (memprof_dump_callgrind) which function has made them",
-        ),
-        ("Perl", ""),
-    ];
-    let other = others.into_iter().find(|(language, _)| runs(language));
-    match other {
-        Some((language, line)) => format!(
-            "it runs {language}, and mem counts what Ruby and Python make; `lancet heap -p {pid}` says who keeps its objects alive{line}"
-        ),
-        None => "mem counts what Ruby and Python make; of a server name its Ruby or Python (pgrep -a 'ruby|python')"
-            .to_owned(),
+    let others = languages::ALL.iter().filter(|entry| {
+        !enter::counts_births(entry.language) && runs(entry.language.description().name)
+    });
+    match others.max_by_key(|entry| entry.births_elsewhere.is_some()) {
+        Some(entry) => {
+            let line = entry.births_elsewhere.unwrap_or_default();
+            format!(
+                "it runs {}, and mem counts what {} make; `lancet heap -p {pid}` says who keeps its objects alive{line}",
+                entry.language,
+                counted(" and ")
+            )
+        }
+        None => {
+            let all = Language::ALL.iter().copied();
+            let names = all
+                .filter(|language| enter::counts_births(*language))
+                .map(|language| language.description().prefix);
+            format!(
+                "mem counts what {} make; of a server name its {} (pgrep -a '{}')",
+                counted(" and "),
+                counted(" or "),
+                names.collect::<Vec<_>>().join("|")
+            )
+        }
     }
 }
 
 /// What to do about it, if that is known: behind the error, after a colon.
-pub fn next_step(error: &Error) -> Option<&'static str> {
+pub fn next_step(error: &Error) -> Option<Cow<'static, str>> {
     if error.is_shortage() {
-        return Some("lancet may have no more files open: raise its limit (ulimit -Hn)");
+        return Some("lancet may have no more files open: raise its limit (ulimit -Hn)".into());
     }
     if let Error::System { what, error } = error
         && what.starts_with("/proc/")
         && error.kind() == ErrorKind::PermissionDenied
     {
         return Some(
-            "only the user of the process may read that file, and who has CAP_DAC_READ_SEARCH beside CAP_SYS_PTRACE",
+            "only the user of the process may read that file, and who has CAP_DAC_READ_SEARCH beside CAP_SYS_PTRACE".into(),
         );
     }
+    match error {
+        Error::NoSuchProcess(_) => {
+            let name = Language::ALL[0].description().prefix;
+            Some(format!("look it up again, for instance with pgrep -a {name}").into())
+        }
+        Error::BrokenVm { language, .. } => Some(format!("update that {language}").into()),
+        other => fixed_step(other).map(Cow::Borrowed),
+    }
+}
+
+/// The same for errors of which always the same can be said.
+fn fixed_step(error: &Error) -> Option<&'static str> {
     Some(match error {
-        Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
         Error::NoRoomForCopy { .. } => {
             "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
         }
@@ -101,7 +125,6 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         }
         Error::NoRoom { .. } => "raise the group's memory limit",
         Error::WriteProtected(_) => "start the kernel with proc_mem.force_override=ptrace",
-        Error::BrokenRuby { .. } => "update that Ruby",
         Error::Replaced(_) | Error::Left { .. } => "open it again",
         Error::Restless(_) => "try again when it stays with one program",
         Error::Zombie(_) => "nothing of it is left to look at; name its parent or another worker",
@@ -123,7 +146,9 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         | Error::NotEntered { .. }
         | Error::NotAsked { .. }
         | Error::Hook { .. }
-        | Error::NotARuby { .. }
+        | Error::UnreadableVm { .. }
+        | Error::NoSuchProcess(_)
+        | Error::BrokenVm { .. }
         | Error::Elf { .. }
         | Error::Image(_)
         | Error::Start { .. }

@@ -13,7 +13,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("syscalls", &["prototypes"]),
     ("switch", &[]),
     ("tracepoint", &["capture"]),
-    ("tune", &[]),
+    ("tune", &["vm"]),
     ("varint", &[]),
     ("heap", &["varint"]),
     ("agent", &["wire", "routine", "vm", "capture"]),
@@ -41,7 +41,15 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "births",
-        &["wire", "vm", "process", "inject", "hooks", "enter"],
+        &[
+            "wire",
+            "vm",
+            "process",
+            "languages",
+            "inject",
+            "hooks",
+            "enter",
+        ],
     ),
     (
         "dump",
@@ -82,6 +90,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "trampoline",
             "vm",
             "process",
+            "languages",
             "inject",
             "hooks",
             "enter",

@@ -12,32 +12,29 @@ const KINDS: [&str; 4] = ["ours", "own_stack", "kept", "Copied"];
 
 /// Files that read what others keep or what lies on the thread's own stack. A new one argues in the table why that cannot fault.
 const READ: [&str; 14] = [
-    "agent/src/births/birth.rs",
-    "agent/src/births/census.rs",
-    "agent/src/births/door.rs",
-    "agent/src/births/newborns.rs",
-    "agent/src/births/watch.rs",
+    "agent/src/languages/ruby/births/birth.rs",
+    "agent/src/languages/ruby/births/census.rs",
+    "agent/src/languages/ruby/births/door.rs",
+    "agent/src/languages/ruby/births/newborns.rs",
+    "agent/src/languages/ruby/births/watch.rs",
     "agent/src/calls/loader.rs",
     "agent/src/calls/ring.rs",
     "agent/src/calls/room.rs",
     "agent/src/calls/system_calls.rs",
     "agent/src/calls/system_calls/inject.rs",
-    "agent/src/collections.rs",
+    "agent/src/languages/ruby/collections.rs",
     "agent/src/memory/copied.rs",
     "agent/src/memory/direct.rs",
     "agent/src/memory/follow.rs",
 ];
 
 /// Files that call functions of the guest by their addresses.
-const CALL: [&str; 8] = [
-    "agent/src/births/python/allocator.rs",
-    "agent/src/births/vmcalls.rs",
-    "agent/src/jobs.rs",
-    "agent/src/scripts.rs",
-    "agent/src/scripts/functions.rs",
+const CALL: [&str; 5] = [
+    "agent/src/languages/python/functions.rs",
+    "agent/src/languages/python/snapshot.rs",
+    "agent/src/languages/ruby/jobs.rs",
+    "agent/src/languages/ruby/vmcalls.rs",
     "agent/src/snapshot/allocator.rs",
-    "agent/src/snapshot/python.rs",
-    "agent/src/snapshot/walk.rs",
 ];
 
 /// Files with instructions of their own, none of which reads an address that a guest has given.

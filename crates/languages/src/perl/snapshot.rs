@@ -14,7 +14,7 @@ mod walk;
 use crate::snapshot;
 use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
-use crate::snapshot::held::{Held, Why};
+use crate::snapshot::outer_references::{OuterReferences, Why};
 use heap::{Builder, Collector, RootKind, RootName, Snapshot};
 use std::ops::Range;
 use vm::Memory;
@@ -115,7 +115,7 @@ impl Heap {
 }
 
 /// Adds what is held by references that were not found, and the notes of the snapshot.
-fn finish(mut builder: Builder, held: &Held, unreadable: u64, lost: u64) -> Builder {
+fn finish(mut builder: Builder, held: &OuterReferences, unreadable: u64, lost: u64) -> Builder {
     let by_c = RootName::named(
         RootKind::Native,
         builder.text(b"(held by C code or the VM)"),

@@ -8,7 +8,7 @@ mod namespaces;
 
 use crate::snapshot::copied::{CopiedProcess, lost};
 use crate::snapshot::frozen::Frozen;
-use crate::snapshot::held::{Held, Why};
+use crate::snapshot::outer_references::{OuterReferences, Why};
 use crate::snapshot::stream::{Reader, Said};
 use foldhash::HashMap;
 use heap::{Builder, Collector, Flags, RootKind, RootName, TextId};
@@ -92,7 +92,7 @@ struct Maker<'a> {
     namespaces: Namespaces,
     /// Names read so far, by the addresses of their strs; `None` where one could not be read.
     texts: HashMap<u64, Option<TextId>>,
-    held: Held,
+    held: OuterReferences,
     /// Which pages are in memory; `None` where that is not known.
     pages: Option<Mapped>,
     /// Contents of strings may be shown.
@@ -119,7 +119,7 @@ impl<'a> Maker<'a> {
             kinds,
             names: Names::default(),
             texts: HashMap::default(),
-            held: Held::within(bytes),
+            held: OuterReferences::within(bytes),
             pages: None,
             python,
             seen: [0; 3],

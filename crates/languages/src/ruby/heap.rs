@@ -1,13 +1,15 @@
 //! How the heap of a Ruby is found and read: from a core file, or from a copy of the process.
 
-use super::snapshot;
+use super::{objects, snapshot};
+use crate::objects::Objects;
 use crate::snapshot::copied::CopiedProcess;
 use crate::snapshot::found::Found;
 use crate::snapshot::{Beside, Heap, Told};
 use heap::{Builder, Snapshot};
 use process::error::Result;
+use process::memory::GuestMemory;
 use vm::Memory;
-use vm::ruby::Facts;
+use vm::ruby::{Facts, Layout};
 
 /// Finds the heap of a Ruby.
 pub fn find(
@@ -46,5 +48,14 @@ impl Told for Facts {
 
     fn slots(&self, memory: &dyn Memory, resident: u64) -> Option<u64> {
         snapshot::room(memory, *self, resident)
+    }
+
+    fn page_of_compaction(&self) -> Option<u64> {
+        let layout = Layout::of(self.version()).ok()?;
+        Some(layout.heap.align)
+    }
+
+    fn objects<'a>(&self, memory: &'a GuestMemory) -> Result<Box<dyn Objects + 'a>> {
+        objects::of(*self, memory)
     }
 }

@@ -1,23 +1,23 @@
 //! The heap of a Ruby, from what its copy writes and from the copy's memory.
 
-mod beside;
 pub mod core;
 mod globals;
 mod kinds;
+mod malloced;
 mod names;
 mod ractors;
 mod slots;
 
-use crate::snapshot::ahead::{self, Taker};
+use crate::snapshot::batches::{self, Taker};
 use crate::snapshot::births::Births;
 use crate::snapshot::copied::{CopiedProcess, lost};
 use crate::snapshot::frozen::Frozen;
 use crate::snapshot::stream::{Object, Reader, Said};
 use crate::snapshot::texts::{Kept, Texts};
-use beside::Beside;
 use foldhash::HashMap;
 use heap::{Builder, Collector, Flags, Role, RootKind, RootName, TextId};
 use kinds::Kinds;
+use malloced::Malloced;
 use names::Names;
 use process::error::{Error, Result};
 use process::priority::lower_this_thread;
@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
+use vm::Language;
 use vm::ruby::{Facts, Ruby, Type};
 
 /// Bytes of a name that are kept.
@@ -47,7 +48,7 @@ pub fn read<'a>(
     births: Option<Births<'a>>,
     until: Instant,
 ) -> Result<(Builder, u64)> {
-    let (give, take) = ahead::pair();
+    let (give, take) = batches::pair();
     let most = builder.budget().edges;
     thread::scope(|scope| {
         let making = scope.spawn(move || {
@@ -70,7 +71,11 @@ fn make<'a>(
 ) -> Result<(Builder, u64)> {
     let frozen = Frozen::new(copy.memory());
     let pid = copy.parent();
-    let unreadable = |error: String| Error::NotARuby { pid, reason: error };
+    let unreadable = |error: String| Error::UnreadableVm {
+        pid,
+        language: Language::Ruby,
+        reason: error,
+    };
     let plain = Ruby::new(&frozen, *facts).map_err(|error| unreadable(error.to_string()))?;
     let facts = match copy.shapes() {
         Some((list, size)) if size == plain.shape_size() => facts.with_shapes(list),
@@ -108,7 +113,7 @@ struct Maker<'a> {
     kinds: Kinds,
     names: Names,
     texts: Texts,
-    beside: Beside,
+    beside: Malloced,
     /// IDs of global variables, by the addresses to which they refer.
     globals: HashMap<u64, u64>,
     births: Option<Births<'a>>,
@@ -140,7 +145,7 @@ impl<'a> Maker<'a> {
             kinds: Kinds::default(),
             names: Names::default(),
             texts: Texts::default(),
-            beside: Beside::default(),
+            beside: Malloced::default(),
             globals,
             births,
             unreadable: None,

@@ -1,8 +1,5 @@
-//! Functions of the script itself, replaced and put back by its VM: `ruby:Order#total=fix.rb`, `python:shop.cart.total=fix.py`.
-//!
-//! The work is done by code in the script's own language (`patch.rb`, `patch.py`), so that the VM's caches, its compiled code and its
-//! hooks on definitions take part. The list of patches is an object of the program: `$lancet_patches` in Ruby,
-//! `sys.__lancet_patches__` in Python. It exists while there are patches, and any later lancet reads it.
+//! Functions of the script itself, replaced and put back by its VM, which evaluates a text in the script's language
+//! ([`languages::patch`]).
 
 mod answer;
 mod request;
@@ -12,69 +9,37 @@ pub use request::ScriptRequest;
 
 use crate::error::{Error, Result};
 use answer::Answer;
-use enter::{Interpreter, literal};
+use enter::Interpreter;
 use inject::Image;
+use languages::patch::{Job, Patching};
 use std::path::Path;
 use vm::Language;
-
-const RUBY: &str = include_str!("patch.rb");
-const PYTHON: &str = include_str!("patch.py");
 
 /// A process whose script functions are replaced.
 #[derive(Debug)]
 pub struct Script {
-    language: Language,
+    patching: Patching,
     interpreter: Box<dyn Interpreter>,
 }
 
-/// What is to be done.
-struct Job<'a> {
-    what: &'static str,
-    target: &'a str,
-    path: &'a str,
-    text: &'a str,
-    id: u64,
+/// A job without a function and its file.
+const fn plain(what: &'static str) -> Job<'static> {
+    Job {
+        what,
+        target: "",
+        path: "",
+        text: "",
+        id: 0,
+    }
 }
 
-impl<'a> Job<'a> {
-    const fn new(what: &'static str) -> Self {
-        Job {
-            what,
-            target: "",
-            path: "",
-            text: "",
-            id: 0,
-        }
-    }
-
-    fn of(what: &'static str, request: &'a ScriptRequest, file: &'a (String, String)) -> Self {
-        Job {
-            target: &request.target,
-            path: &file.0,
-            text: &file.1,
-            ..Job::new(what)
-        }
-    }
-
-    /// The job as one expression that evaluates to its answer.
-    fn text(&self, language: Language) -> String {
-        let beyond: fn(u32) -> String = match language {
-            Language::Ruby => |code| format!("\\u{{{code:x}}}"),
-            _ => |code| format!("\\U{code:08x}"),
-        };
-        let [what, target, path, text] =
-            [self.what, self.target, self.path, self.text].map(|word| literal(word, beyond));
-        let id = self.id;
-        match language {
-            Language::Ruby => format!("({RUBY}).call({what}, {target}, {path}, {text}, {id})"),
-            _ => {
-                let program = literal(PYTHON, beyond);
-                format!(
-                    "(lambda space: (exec(compile({program}, \"<lancet>\", \"exec\"), space), space[\"answer\"])[1])\
-                     ({{\"__name__\": \"lancet\", \"job\": ({what}, {target}, {path}, {text}, {id})}})"
-                )
-            }
-        }
+/// A job for the function that is asked for, with its file.
+fn of<'a>(what: &'static str, request: &'a ScriptRequest, file: &'a (String, String)) -> Job<'a> {
+    Job {
+        target: &request.target,
+        path: &file.0,
+        text: &file.1,
+        ..plain(what)
     }
 }
 
@@ -84,9 +49,15 @@ impl Script {
     /// # Errors
     /// It has no such VM, or cannot be opened.
     pub fn open(pid: i32, image: &Image, language: Language) -> Result<Self> {
+        let interpreter = enter::open(pid, image, language)?;
+        let patching = languages::of(language).and_then(|entry| entry.patch);
+        let patching = patching.ok_or_else(|| Error::Script {
+            what: "the list of patches".into(),
+            reason: format!("functions of {language} are not replaced"),
+        })?;
         Ok(Script {
-            language,
-            interpreter: enter::open(pid, image, language)?,
+            patching,
+            interpreter,
         })
     }
 
@@ -96,7 +67,7 @@ impl Script {
     /// Nothing has changed then.
     pub fn apply(&mut self, request: &ScriptRequest) -> Result<ScriptPatch> {
         let file = read(&request.file)?;
-        self.one(&Job::of("apply", request, &file))
+        self.one(&of("apply", request, &file))
             .map_err(|reason| refused(request, reason))
     }
 
@@ -106,7 +77,7 @@ impl Script {
     /// It would not.
     pub fn check(&mut self, request: &ScriptRequest) -> Result<ScriptPatch> {
         let file = read(&request.file)?;
-        self.one(&Job::of("check", request, &file))
+        self.one(&of("check", request, &file))
             .map_err(|reason| refused(request, reason))
     }
 
@@ -117,7 +88,7 @@ impl Script {
     pub fn undo(&mut self, id: u64) -> Result<ScriptPatch> {
         let job = Job {
             id,
-            ..Job::new("undo")
+            ..plain("undo")
         };
         self.one(&job).map_err(|reason| match reason {
             Failed::Refused(reason) => Error::Script {
@@ -133,7 +104,7 @@ impl Script {
     /// # Errors
     /// The process did not answer.
     pub fn list(&mut self) -> Result<Vec<ScriptPatch>> {
-        match self.answer(&Job::new("list")) {
+        match self.answer(&plain("list")) {
             Ok(patches) => Ok(patches),
             Err(Failed::Error(error)) => Err(error),
             Err(Failed::Refused(reason)) => Err(Error::Script {
@@ -158,11 +129,13 @@ impl Script {
     }
 
     fn answer(&mut self, job: &Job) -> std::result::Result<Vec<ScriptPatch>, Failed> {
-        let text = job.text(self.language);
+        let text = (self.patching.expression)(job);
         if text.len() > enter::script::MOST {
+            let all = languages::ALL.iter().filter_map(|entry| entry.patch);
+            let longest = all.map(|one| one.program.len()).max().unwrap_or(0);
             return Err(Failed::Refused(format!(
                 "the file is too long: at most some {} KiB",
-                (enter::script::MOST - RUBY.len().max(PYTHON.len())) >> 11
+                (enter::script::MOST - longest) >> 11
             )));
         }
         let said = self.interpreter.evaluate(&text).map_err(Error::from);

@@ -1,4 +1,4 @@
-//! What is asked for: `ruby:Class#method=FILE.rb`, `python:module.function=FILE.py`.
+//! What is asked for: a function of the script and the file with what is to take its place, `LANGUAGE:FUNCTION=FILE`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,13 +34,18 @@ impl FromStr for ScriptRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || "write ruby:Class#method=FILE.rb or python:module.function=FILE.py".to_owned();
+        let wrong = || {
+            let all = languages::ALL.iter().filter_map(|entry| entry.patch);
+            let examples: Vec<&str> = all.map(|patching| patching.example).collect();
+            format!("write {}", examples.join(" or "))
+        };
         let (prefix, rest) = text.split_once(':').ok_or_else(wrong)?;
         let language = Language::of_prefix(prefix).ok_or_else(wrong)?;
-        if !enter::evaluates(&language) {
+        let is_patched = |one| languages::of(one).is_some_and(|entry| entry.patch.is_some());
+        if !is_patched(language) {
+            let those = Language::those(is_patched, " and ");
             return Err(format!(
-                "functions of {language} are not replaced, only those of Ruby and Python"
+                "functions of {language} are not replaced, only those of {those}"
             ));
         }
         // Names of methods end in `=`, or are `==`; names of files hardly begin with it.

@@ -59,11 +59,8 @@ impl Condition {
         let mut parts = Vec::new();
         conjuncts(&self.expression, &mut parts);
         let (late, early): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| is_late(part));
-        if late.iter().any(|part| compiler.comes_late(part)) {
-            return Err(Unfit::Value(
-                "an argument".into(),
-                "Perl's are on its stack, and can be asked at the call only; join the test to those of `ret` and `time` with &&",
-            ));
+        if let Some(why) = late.iter().find_map(|part| compiler.comes_late(part)) {
+            return Err(Unfit::Value("an argument".into(), why));
         }
         Ok(Compiled {
             call: compiler.all(&early)?,

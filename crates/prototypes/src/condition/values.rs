@@ -87,19 +87,20 @@ impl Compiler<'_> {
         }
     }
 
-    /// Returns whether the expression needs at the return what can be read at the call only.
-    pub fn comes_late(&self, expression: &Expression) -> bool {
+    /// Returns why not if the expression needs at the return what can be read at the call only.
+    pub fn comes_late(&self, expression: &Expression) -> Option<&'static str> {
         let list = || {
             let (prototype, _) = self.prototype?;
             word(&prototype.parameters.first()?.ty)
         };
-        list() == Some(Word::PerlArguments)
-            && any(expression, &|one| match one {
-                Expression::Number(subject, ..) | Expression::Text(subject, _) => {
-                    subject.argument.is_some() && subject.cast.is_none()
-                }
-                _ => false,
-            })
+        let why = list()?.at_call_only()?;
+        let asks = any(expression, &|one| match one {
+            Expression::Number(subject, ..) | Expression::Text(subject, _) => {
+                subject.argument.is_some() && subject.cast.is_none()
+            }
+            _ => false,
+        });
+        asks.then_some(why)
     }
 }
 

@@ -165,10 +165,11 @@ fn waiting(machine: &Machine, guest: &Guest) -> (Vec<(&'static str, Option<u64>)
 }
 
 /// Returns whether a thread of a process waits in select now, and its language does not make the sets as large as
-/// necessary, as Ruby does.
+/// necessary.
 pub(super) fn uses_select(machine: &Machine, guest: &Guest) -> bool {
     let (waiting, _) = waiting(machine, guest);
-    waiting.iter().any(|(name, _)| name.contains("select")) && !guest.is_ruby(&machine.tree)
+    let enlarges = guest.language(&machine.tree, |language| language.enlarges_sets);
+    waiting.iter().any(|(name, _)| name.contains("select")) && enlarges.is_none()
 }
 
 fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {

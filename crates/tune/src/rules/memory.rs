@@ -42,7 +42,8 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
     let value = chosen(&text).to_owned();
     let suffers = machine.guest.as_ref().and_then(|guest| {
         let other = matches!(guest.allocator(tree), Ok(Allocator::Other(_)));
-        let named = guest.comm.starts_with("redis") || guest.is_ruby(tree);
+        let frees = guest.language(tree, |language| language.frees_small_pieces);
+        let named = guest.comm.starts_with("redis") || frees.is_some();
         (named || other).then_some(guest.comm.as_str())
     });
     // The program can turn huge pages off for itself (prctl(2), PR_SET_THP_DISABLE), as Ruby does.

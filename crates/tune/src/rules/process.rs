@@ -181,11 +181,7 @@ fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
     // Those whose threads take turns.
-    let language = if guest.is_ruby(tree) {
-        Some("Ruby")
-    } else {
-        guest.is_python(tree).then_some("Python")
-    };
+    let language = guest.language(tree, |language| language.takes_turns);
     let threads = guest.threads.len();
     let many = several(threads, "thread");
     let heaps = several(arenas + 1, "arena");

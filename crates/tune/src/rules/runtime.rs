@@ -6,6 +6,7 @@ use crate::guest::Guest;
 use crate::machine::Machine;
 use crate::tree::{Cannot, Tree};
 use crate::verdict::Outcome;
+use vm::Language;
 
 pub(super) const YJIT: Rule = Rule {
     id: "T47",
@@ -86,7 +87,9 @@ fn given(guest: &Guest, tree: &Tree, is_it: impl Fn(&str) -> bool) -> Result<Vec
 
 fn ruby(machine: &Machine) -> Result<Outcome, Cannot> {
     let tree = &machine.tree;
-    let guest = that_runs(machine, "no Ruby", |guest| Ok(guest.is_ruby(tree)))?;
+    let guest = that_runs(machine, "no Ruby", |guest| {
+        Ok(guest.runs(tree, Language::Ruby))
+    })?;
     let maps = guest.maps(tree)?;
     let version = version(maps);
     let is_of_collector = |name: &str| {
@@ -150,7 +153,9 @@ pub(super) const DEBUGGING: Rule = Rule {
 
 fn python(machine: &Machine) -> Result<Outcome, Cannot> {
     let tree = &machine.tree;
-    let guest = that_runs(machine, "no Python", |guest| Ok(guest.is_python(tree)))?;
+    let guest = that_runs(machine, "no Python", |guest| {
+        Ok(guest.runs(tree, Language::Python))
+    })?;
     let set = given(guest, tree, |name| {
         [
             "PYTHONMALLOC",

@@ -24,6 +24,10 @@ pub(crate) static DESCRIPTION: Description = Description {
     collectors: &[],
     counts_references: true,
     switches_off: "",
+    scans_stacks: false,
+    takes_turns: false,
+    enlarges_sets: false,
+    frees_small_pieces: false,
     libraries: super::LIBRARIES,
 };
 

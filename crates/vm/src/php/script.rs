@@ -20,6 +20,10 @@ pub(crate) static DESCRIPTION: Description = Description {
     collectors: &["zend_gc_collect_cycles"],
     counts_references: true,
     switches_off: "gc_disable",
+    scans_stacks: false,
+    takes_turns: false,
+    enlarges_sets: false,
+    frees_small_pieces: false,
     libraries: super::LIBRARIES,
 };
 

@@ -19,6 +19,7 @@
 //! | `beside`, `untold` | what do objects of a few classes made in C have beside themselves, and what of it do they not tell the collector? |
 //! | `roots`, `variables`, `at_exit` | what do interpreters, threads and frames hold, and the callbacks of the end? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
+//! | `api` | which functions of its C API does the agent call? |
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
 //! | `attributes` | what does an object have under this name? |
@@ -33,6 +34,7 @@
 //! under the reader; the answer is then old, or an [`Error`], never a crash. What is read of the
 //! reader's own thread, in the agent, stands still: a thread's frames are only changed by itself.
 
+pub mod api;
 mod at_exit;
 mod attributes;
 mod beside;

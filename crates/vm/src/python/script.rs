@@ -22,6 +22,10 @@ pub(crate) static DESCRIPTION: Description = Description {
     collectors: &["gc_collect_main", "_PyGC_Collect", "collect"],
     counts_references: true,
     switches_off: "gc.disable",
+    scans_stacks: false,
+    takes_turns: true,
+    enlarges_sets: false,
+    frees_small_pieces: false,
     libraries: super::LIBRARIES,
 };
 

@@ -12,6 +12,7 @@
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
+//! | `api` | which functions of its C API does the agent call? |
 //! | `function` | which C function is behind a method's name? |
 //! | `names` | which constants and C functions are there? |
 //! | `show`, `quote`, `number` | how does a value look, as text? |
@@ -28,6 +29,7 @@
 //! | `bounds` | which part of a machine stack does the collector scan? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
 
+mod api;
 mod bounds;
 mod class;
 mod collection;
@@ -62,6 +64,7 @@ mod table;
 mod thread;
 mod version;
 
+pub use api::Functions;
 pub use error::{Error, Kind};
 pub use facts::Facts;
 pub use fiber::{Context, Fiber, FiberSearch};

@@ -22,6 +22,10 @@ pub(crate) static DESCRIPTION: Description = Description {
     collectors: &["gc_start"],
     counts_references: false,
     switches_off: "GC.disable",
+    scans_stacks: true,
+    takes_turns: true,
+    enlarges_sets: true,
+    frees_small_pieces: true,
     libraries: super::LIBRARIES,
 };
 

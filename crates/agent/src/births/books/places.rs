@@ -3,7 +3,7 @@
 
 use super::records::{stack_words, text_bytes};
 use super::{Books, CUT_HERE, DEEPEST, Desk};
-use crate::births::names::Texts;
+use crate::births::texts::Texts;
 use crate::memory::store::{self, mix};
 use wire::{Frame, Ledger};
 

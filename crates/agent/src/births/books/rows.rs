@@ -2,7 +2,7 @@
 
 use super::records::{kind_at, kind_hash, same_kind, set_kind, set_site, site_at};
 use super::{Books, Desk};
-use crate::births::names::{self, Texts};
+use crate::births::texts::{self, Texts};
 use crate::memory::store::{self, mix};
 use wire::ledger::{ANONYMOUS, INTERNAL};
 use wire::{Kind, Ledger, Site};
@@ -21,7 +21,7 @@ impl Books {
     #[cold]
     fn new_kind(&mut self, desk: &mut Desk<impl Texts>, class: u64) -> Option<u32> {
         let kind = match desk.names.class(class) {
-            names::Class::Named { name, internal } => {
+            texts::Class::Named { name, internal } => {
                 let name = self.text(desk.ledger, name)?;
                 Kind {
                     name,
@@ -31,7 +31,7 @@ impl Books {
                     address: 0,
                 }
             }
-            names::Class::Anonymous { address } => Kind {
+            texts::Class::Anonymous { address } => Kind {
                 name: 0,
                 flags: ANONYMOUS,
                 first_site: 0,
@@ -68,7 +68,7 @@ impl Books {
         if kind.flags & ANONYMOUS == 0 {
             return Some(());
         }
-        if let names::Class::Named { name, .. } = desk.names.class(class) {
+        if let texts::Class::Named { name, .. } = desk.names.class(class) {
             let name = self.text(desk.ledger, name)?;
             let kinds = &mut desk.ledger.kinds;
             self.by_kind.remove(number, kind_hash(&kind));
@@ -177,7 +177,7 @@ impl Books {
     /// Joins the rows of a class without a name, which is gone with all its instances, into one row,
     /// so that a program that makes classes all the time does not fill the books.
     pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {
-        let name = self.text(ledger, names::DROPPED_CLASSES)?;
+        let name = self.text(ledger, texts::DROPPED_CLASSES)?;
         let dropped = self.kind(
             ledger,
             Kind {

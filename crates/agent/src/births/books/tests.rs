@@ -1,7 +1,7 @@
 //! The books, against a map from place and type to births. What addresses mean is made up by a `World`.
 
 use super::*;
-use crate::births::names::Class;
+use crate::births::texts::Class;
 use std::borrow::ToOwned;
 use std::boxed::Box;
 use std::collections::{BTreeMap, HashMap};
@@ -43,6 +43,10 @@ impl Texts for World {
             },
             None => Class::Anonymous { address: class },
         }
+    }
+
+    fn is_own(&mut self, code: u64) -> bool {
+        self.path(code).starts_with(b"<internal:")
     }
 }
 

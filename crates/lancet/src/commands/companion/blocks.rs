@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use births::ledger::SiteTally;
-use births::objects::Object;
+use births::objects::Numbered;
 use births::tracked::{Tracked, no_numbers};
 use inject::Image;
 use process::Error;
@@ -130,21 +130,22 @@ impl Blocks {
             Err(gone) => return Ok(Err(gone)),
         };
         let mut written = Ok(());
-        let mut tell = |site: &SiteTally, object: &Object| {
+        let mut tell = |site: &SiteTally, numbered: &Numbered| {
             let line = site.path.first();
             let (path, line) = place(line.map(|line| (&line.path, line.line)));
             if written.is_err() || is_below(path, hidden.as_deref()) {
                 return;
             }
+            let (heap, object) = (numbered.heap, &numbered.object);
             let mut record = json!({
-                "_id": format!("{:#x}", object.address), "type": object.kind(),
+                "_id": format!("{:#x}", object.address), "type": heap.kind(object),
                 "class": &*site.kind, "file": path, "line": line,
             });
-            if let Some(length) = object.length() {
+            if let Some(length) = heap.length(object) {
                 record["length"] = length.into();
             }
             if contents {
-                record["data"] = object.contents().map_or(Value::Null, Value::from);
+                record["data"] = heap.contents(object).map_or(Value::Null, Value::from);
             }
             written = answer.record(&record);
         };

@@ -13,6 +13,7 @@ use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::losses::What;
 use report::mem::Reporter;
+use vm::Language;
 
 use super::MemArgs;
 use super::output::reporter;
@@ -173,7 +174,10 @@ impl Run {
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
         if !self.watched {
-            let text = "the program started no Ruby and no Python of its own, and mem counts what these make; if its children run one, add --children";
+            let counted = Language::those(enter::counts_births, " and no ");
+            let text = format!(
+                "the program started no {counted} of its own, and mem counts what these make; if its children run one, add --children"
+            );
             let loss = report::losses::Loss::new(None, What::Process, None, text);
             self.losses.say(loss);
         }

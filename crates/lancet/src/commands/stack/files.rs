@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use frames::ranking::{Ranking, Wanted};
 use frames::scan::Decode;
-use frames::{Scan, gem, objects};
+use frames::{Scan, objects};
 use process::guest::Status;
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -25,7 +25,12 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
         named.push((path.clone(), open(path)));
     }
     for name in &args.gems {
-        let found = gem::extensions(name)?;
+        let found = languages::extensions(name);
+        if found.is_empty() {
+            bail!(
+                "gem {name}: no compiled extension found in GEM_PATH, GEM_HOME, the usual folders or Debian's packages; name the .so files themselves"
+            );
+        }
         named.extend(found.into_iter().map(|path| (path.clone(), open(&path))));
     }
     if let Some(pid) = args.process {

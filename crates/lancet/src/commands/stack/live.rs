@@ -16,6 +16,7 @@ use report::losses::{Loss, What};
 use report::stack::folded::Stacks;
 use report::stack::gc::{self, Collections};
 use report::stack::{Subject, dump, listing};
+use vm::Language;
 
 use super::{StackArgs, measure};
 use crate::agent;
@@ -163,8 +164,9 @@ fn show(
         let scanned = gc::scanned(subject);
         if scanned.is_empty() {
             anyhow::bail!(
-                "process {}: no stack of it is scanned by a collector that lancet knows (Ruby's is); --gc has nothing to say",
-                subject.pid
+                "process {}: no stack of it is scanned by a collector that lancet knows ({}'s is); --gc has nothing to say",
+                subject.pid,
+                Language::those(|one| one.description().scans_stacks, " and ")
             );
         }
         if args.json {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use enter::Ruby;
+use enter::CollectionTimer;
 use inject::Image;
 use report::stack::gc::Collections;
 
@@ -21,11 +21,11 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn time(pid: i32, length: Duration, collect: Option<u32>) -> anyhow::Result<Collections> {
     interrupt::catch();
     let image = Image::parse(AGENT)?;
-    let mut vm = Ruby::open_for_collections(pid, &image).map_err(explain)?;
+    let mut vm = enter::open_to_time(pid, &image).map_err(explain)?;
     let mut marked = Collections::default();
     let timed = match collect {
-        Some(times) => ask(&mut vm, times, &mut marked),
-        None => wait(&mut vm, length, &mut marked),
+        Some(times) => ask(&mut *vm, times, &mut marked),
+        None => wait(&mut *vm, length, &mut marked),
     };
     if vm.is_alive() {
         vm.leave().map_err(explain)?;
@@ -38,7 +38,7 @@ pub fn time(pid: i32, length: Duration, collect: Option<u32>) -> anyhow::Result<
 
 /// Has the process collect all objects once, so that none is new, and then the young ones again and again: each of
 /// these then finds the same.
-fn ask(vm: &mut Ruby, times: u32, marked: &mut Collections) -> process::Result<()> {
+fn ask(vm: &mut dyn CollectionTimer, times: u32, marked: &mut Collections) -> process::Result<()> {
     vm.collect(true)?;
     for _ in 0..times {
         if interrupt::asked() {
@@ -50,7 +50,11 @@ fn ask(vm: &mut Ruby, times: u32, marked: &mut Collections) -> process::Result<(
     read(vm, marked)
 }
 
-fn wait(vm: &mut Ruby, length: Duration, marked: &mut Collections) -> process::Result<()> {
+fn wait(
+    vm: &mut dyn CollectionTimer,
+    length: Duration,
+    marked: &mut Collections,
+) -> process::Result<()> {
     let end = Instant::now() + length;
     while Instant::now() < end && !interrupt::asked() {
         std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
@@ -62,7 +66,7 @@ fn wait(vm: &mut Ruby, length: Duration, marked: &mut Collections) -> process::R
     Ok(())
 }
 
-fn read(vm: &mut Ruby, marked: &mut Collections) -> process::Result<()> {
+fn read(vm: &mut dyn CollectionTimer, marked: &mut Collections) -> process::Result<()> {
     for collection in vm.collections()? {
         let took = Duration::from_nanos(collection.nanos);
         match collection.full {

@@ -4,7 +4,7 @@ use super::kinds::{Special, kind};
 use super::{Heap, finish};
 use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
-use crate::snapshot::held::Held;
+use crate::snapshot::outer_references::OuterReferences;
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, TextId};
@@ -25,7 +25,7 @@ pub struct Walk<'a> {
     pub perl: &'a Perl<'a, Frozen<'a>>,
     pub heap: &'a Heap,
     pub builder: Builder,
-    pub held: Held,
+    pub held: OuterReferences,
     texts: Texts,
     /// Names of the variables in each pad, by the address of the pad's array; `None` where they could not be read.
     pads: HashMap<u64, Option<PadNames>>,
@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
             perl,
             heap,
             builder,
-            held: Held::within(found.bytes),
+            held: OuterReferences::within(found.bytes),
             texts: Texts::default(),
             pads: HashMap::default(),
             packages: HashMap::default(),

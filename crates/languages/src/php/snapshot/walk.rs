@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};
 use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
-use crate::snapshot::held::{Held, Why};
+use crate::snapshot::outer_references::{OuterReferences, Why};
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, RootKind, RootName, TextId};
@@ -32,7 +32,7 @@ pub struct Walk<'a> {
     pub places: Places,
     blocks: Blocks<'a>,
     pub builder: Builder,
-    pub held: Held,
+    pub held: OuterReferences,
     texts: Texts,
     classes: HashMap<u64, Rc<Class>>,
     /// Arrays that hold variables or properties and are not visible to the program, by address.
@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
             places,
             blocks,
             builder,
-            held: Held::within(found.bytes),
+            held: OuterReferences::within(found.bytes),
             texts: Texts::default(),
             classes: HashMap::default(),
             special: HashMap::default(),

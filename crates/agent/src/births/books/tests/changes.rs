@@ -1,7 +1,7 @@
 //! What becomes of rows when addresses are used again, classes get names, and objects are moved.
 
 use super::*;
-use crate::births::names::DROPPED_CLASSES;
+use crate::births::texts::DROPPED_CLASSES;
 use proptest::prelude::*;
 
 /// When code is born at an address, births there are no longer booked at the line of the code before.

@@ -1,0 +1,91 @@
+//! Who calls an allocator: whether the running thread has the lock under which is counted.
+
+use crate::calls::thread::thread_pointer;
+use crate::languages::python::functions::at;
+use crate::memory::direct::Direct;
+use crate::memory::sys;
+use vm::python::{Python, Version};
+
+/// From this version on an interpreter may have a lock of its own (PEP 684).
+const OWN_LOCKS: Version = Version::new(3, 12, 0);
+
+/// Who is counted. It is written once, before our functions are in the table for the first time, because threads with another lock read it;
+/// for one process it is always the same.
+pub struct Counted {
+    pub reader: Option<Python<'static, Direct>>,
+    /// The main interpreter, where others may have locks of their own; 0 = all share one.
+    main: u64,
+    /// The VM's function that returns the current thread state ([`vm::python::Facts::current`]).
+    current: u64,
+}
+
+static mut COUNTED: Counted = Counted {
+    reader: None,
+    main: 0,
+    current: 0,
+};
+
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// A thread with the lock under which is counted, and its state.
+    Counted(u64),
+    /// A thread in another interpreter, which may have a lock of its own.
+    Elsewhere,
+    /// A thread that does not have the lock.
+    Unlocked,
+}
+
+/// Returns who the running thread is.
+#[inline(always)]
+pub fn caller() -> Caller {
+    // SAFETY: it is written once, before our functions are in the table for the first time.
+    let Counted {
+        reader,
+        main,
+        current,
+    } = unsafe { &*(&raw const COUNTED) };
+    let Some(reader) = reader.as_ref() else {
+        return Caller::Unlocked;
+    };
+    // SAFETY: the command has found this function of the VM by its name; it takes no lock, allocates nothing and may be called by any thread.
+    let current = unsafe { at::<unsafe extern "C" fn() -> u64>(*current)() };
+    match reader.current_state(thread_pointer(), current, sys::is_readable) {
+        Ok(Some(state)) if *main == 0 || reader.interpreter_of(state) == Ok(*main) => {
+            Caller::Counted(state)
+        }
+        Ok(Some(_)) => Caller::Elsewhere,
+        _ => Caller::Unlocked,
+    }
+}
+
+/// Who is counted of this Python; `None` if threads do not find their states, or if the death of code is not that of a block.
+pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
+    let facts = reader.facts();
+    let current = facts.current();
+    if facts.own() == 0 || current == 0 || reader.is_code_collected().unwrap_or(true) {
+        return None;
+    }
+    let main = match facts.version() < OWN_LOCKS {
+        true => 0,
+        false => reader.main_interpreter().ok()?,
+    };
+    Some(Counted {
+        reader: Some(reader),
+        main,
+        current,
+    })
+}
+
+/// Notes who is counted, for good.
+///
+/// # Safety
+/// The VM's lock is held. What is noted is for one process always the same.
+pub unsafe fn note(counted: Counted) {
+    // SAFETY: the VM's lock is held, and as long as there is no reader, our functions have never been in the table.
+    unsafe {
+        if (*(&raw const COUNTED)).reader.is_none() {
+            (&raw mut COUNTED).write(counted);
+        }
+    }
+}
