@@ -13,6 +13,14 @@ use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 
+/// What is counted of a guest whose language has this name, one and many of it.
+pub(crate) fn counted(language: &str) -> [&'static str; 2] {
+    match language == vm::Language::Python.description().name {
+        true => ["block", "blocks"],
+        false => ["object", "objects"],
+    }
+}
+
 /// An open process with such a VM.
 #[derive(Debug)]
 pub(crate) enum Vm {
@@ -44,6 +52,23 @@ impl Vm {
 
     pub(crate) fn census(&mut self, collect: bool) -> Result<()> {
         ask!(self, vm => vm.census(collect))
+    }
+
+    /// Has a VM that cannot be made to collect garbage do so by itself soon; returns whether that is to be waited for.
+    pub(crate) fn prompt(&mut self) -> bool {
+        match self {
+            Vm::Ruby(_) => false,
+            // A process that is gone is noticed when it is counted.
+            Vm::Python(python) => python.prompt().unwrap_or(false),
+        }
+    }
+
+    /// Whether that is still to come.
+    pub(crate) fn awaits_collection(&mut self) -> bool {
+        match self {
+            Vm::Ruby(_) => false,
+            Vm::Python(python) => python.awaits_collection(),
+        }
     }
 
     pub(crate) fn leave(&mut self) -> Result<Timing> {

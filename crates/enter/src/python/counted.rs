@@ -3,6 +3,7 @@
 //! The agent puts functions of its own in front of the VM's allocators, so it is asked to begin, to count and to leave at safe points, with
 //! the VM's lock. If it cannot be asked to leave, it is made quiet: its functions then pass everything through, and take themselves out.
 
+use super::collected::Due;
 use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
 use crate::entered::{Entered, Reached};
 use crate::ruby::because;
@@ -20,6 +21,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::Language;
 use vm::python::Facts;
+use wire::control_page::{CENSUS_COLLECT, CENSUS_RAN, CENSUS_TIME};
 use wire::{Config, ControlPage, Farewell, Reply, Request};
 
 /// The number of attempts to find the lists of the collector, and the time between them.
@@ -29,11 +31,13 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A Python that is open: its agent counts, and requests to it are possible until it is left. Dropping this value leaves it.
 #[derive(Debug)]
 pub struct CountedPython {
-    python: Python,
+    pub(super) python: Python,
     command: String,
     open: bool,
     /// Whether it was asked to begin, and nobody has waited for that.
     comes: bool,
+    /// The collection that the VM is to run by itself before the next count.
+    pub(super) due: Option<Due>,
 }
 
 impl CountedPython {
@@ -98,6 +102,7 @@ impl CountedPython {
             python,
             open: true,
             comes: false,
+            due: None,
         }
     }
 
@@ -121,7 +126,7 @@ impl CountedPython {
         }
         let reason = match (request, reply) {
             (_, reply) if reply == Reply::NoMemory as u32 => {
-                "it could not map memory for its books"
+                "it could not map memory for its books, which take a quarter of what its limits and the machine leave it"
             }
             (Request::Watch, _) => {
                 "another tool has changed the table of Python's allocators since a lancet was there: whether it calls the agent's functions, and with which addresses, cannot be told"
@@ -134,12 +139,19 @@ impl CountedPython {
         Err(Error::Refused { pid, what, reason })
     }
 
-    /// Has the agent count the living blocks, after a garbage collection if `collect` is set.
+    /// Has the agent count the living blocks, after a garbage collection if `collect` is set: the one that the VM was brought to run
+    /// ([`prompt`](Self::prompt)), or else one that the agent has it run.
     ///
     /// # Errors
     /// The guest did not come to a safe point in time, or its agent has left.
     pub fn census(&mut self, collect: bool) -> Result<()> {
-        self.ask(Request::Census, u64::from(collect), "count the living")
+        let collected = self.collected().filter(|_| collect);
+        let ran = collected.map_or(0, |took| {
+            let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            CENSUS_RAN | nanos.min(u64::MAX >> CENSUS_TIME) << CENSUS_TIME
+        });
+        let collect = if collect { CENSUS_COLLECT } else { 0 };
+        self.ask(Request::Census, collect | ran, "count the living")
     }
 
     /// Takes the agent's functions out and unmaps its books; the value stays. Returns for how long the guest was stopped in all.

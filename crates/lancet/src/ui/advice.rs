@@ -52,7 +52,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         );
     }
     Some(match error {
-        Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
+        Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -af NAME",
         Error::NoRoomForCopy { .. } => {
             "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
         }

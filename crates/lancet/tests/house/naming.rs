@@ -47,7 +47,6 @@ pub const NAMING: &[&str] = &[
     "frames/src/gem.rs",
     "lancet/src/commands/stack/live.rs",
     "lancet/src/commands/stack/measure.rs",
-    "lancet/src/commands/tune/run.rs",
     "tune/src/guest.rs",
     "tune/src/rules/memory.rs",
     "tune/src/rules/process.rs",

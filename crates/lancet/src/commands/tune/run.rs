@@ -103,7 +103,7 @@ pub fn explained(cannot: Cannot) -> anyhow::Error {
     match &cannot {
         Cannot::Denied { .. } => anyhow::anyhow!("{cannot}: run lancet as root"),
         Cannot::Missing(what) if what.starts_with("process ") || what.starts_with("/proc/") => {
-            anyhow::anyhow!("{cannot}: look the process up again, for instance with pgrep -a ruby")
+            anyhow::anyhow!("{cannot}: look the process up again, for instance with pgrep -af NAME")
         }
         _ => anyhow::Error::new(cannot),
     }
