@@ -1,6 +1,7 @@
 //! What a program without libc must provide itself: system calls, tables, and
 //! memory functions.
 
+pub mod bound;
 #[cfg_attr(
     panic = "unwind",
     allow(

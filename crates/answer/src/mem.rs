@@ -56,8 +56,8 @@ pub enum Record<'a> {
         /// The id of the process that the record is of; null: several, added up.
         pid: Option<i32>,
         /// `leak`, `perhaps` (rows grew as those of a leak do, but no garbage collection was run before the count, and cycles that nobody
-        /// holds may be among them), `none`, `too_early` (watched for less than 10 s, or looked at fewer than four times) or `garbage` (no
-        /// garbage collection before the count).
+        /// holds may be among them), `none`, `too_early` (watched for less than 10 s, or looked at fewer than four times), `garbage` (no
+        /// garbage collection before the count) or `incomplete` (no row leaks, but 20 births or more were not counted).
         verdict: &'static str,
         /// The same as the table has it.
         text: String,

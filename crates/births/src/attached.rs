@@ -4,11 +4,11 @@ use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Frames, Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
-use crate::session::{Event, Options, Session, Shared, Timing};
+use crate::session::{Event, Grants, Options, Session, Shared, Timing};
 use inject::image::Image;
 use inject::lifecycle::{Observer, Over, Processes};
 use process::error::{Error, Result};
-use process::guest;
+use process::guest::{self, Status};
 use process::refusals::{Program, Refusals};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -51,6 +51,7 @@ pub struct Attached {
     refused: Refusals<Error>,
     frames: Frames,
     intervals: Intervals,
+    grants: Grants,
     earlier: Earlier,
     /// What each process held at the last look, if that was not the user's: where it ends before the next one, nothing else is known.
     aside: BTreeMap<i32, Census>,
@@ -159,6 +160,7 @@ impl Attached {
             refused: Refusals::default(),
             frames: Frames::default(),
             intervals: Intervals::new(options.interval),
+            grants: Grants::new(),
             earlier: Earlier::default(),
             aside: BTreeMap::new(),
             opened_at: Instant::now(),
@@ -230,6 +232,8 @@ impl Attached {
                 let _ = session.mark(&self.intervals);
             }
         }
+        let guests = self.processes.watched().map(Session::agent);
+        self.grants.renew(guests);
         if !self.shared.options.follow {
             return;
         }
@@ -346,6 +350,9 @@ impl Attached {
 
     fn count(&mut self, collect: bool) -> Vec<Census> {
         let mut found = Vec::new();
+        if collect {
+            Session::prompt(self.processes.watched_mut());
+        }
         // The time is the same for all, so that the intervals of several guests end together.
         let now = Instant::now();
         for session in self.processes.watched_mut() {
@@ -448,13 +455,18 @@ impl Attached {
     }
 }
 
-/// Says in the census of the last look that the process has ended since.
+/// Says in the census of the last look that the process is not counted any more: it has ended, or the agent has left it.
 fn before_its_end(mut census: Census) -> Census {
+    let state = Status::read(census.pid).map(|status| status.state);
+    let since = match state {
+        Ok('Z' | 'X') | Err(_) => "the process has ended since",
+        Ok(_) => "the process is not counted any more",
+    };
     census.losses.push(Loss {
         what: Lost::Heap,
         count: None,
         text: format!(
-            "the process has ended since: this is what it held {:.1} s after it was opened",
+            "{since}: this is what it held {:.1} s after it was opened",
             census.seconds
         ),
     });

@@ -176,7 +176,7 @@ pub(crate) fn losses(tally: &Tally, language: &str) -> Vec<Loss> {
     add(
         Lost::Births,
         tally.lost_memory,
-        "births are not counted: the guest could not map memory for the books",
+        "births are not counted: the books had their part of the memory that its limits and the machine leave it, or none could be mapped",
     );
     add(
         Lost::BirthsInCount,

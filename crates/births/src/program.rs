@@ -2,7 +2,7 @@
 //! moment its VM is made ([`crate::session`] has the steps; [`inject::lifecycle`] owns its processes).
 
 use crate::intervals::Intervals;
-use crate::session::{Event, Session, Shared};
+use crate::session::{Event, Grants, Session, Shared};
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use process::error::{Error, Result};
 use std::ffi::OsString;
@@ -29,6 +29,7 @@ pub struct Program {
     processes: Processes<Session>,
     shared: Shared,
     intervals: Intervals,
+    grants: Grants,
     pid: i32,
     heard: Heard,
 }
@@ -79,6 +80,7 @@ impl Program {
         Ok(Program {
             processes,
             intervals: Intervals::new(shared.options.interval),
+            grants: Grants::new(),
             shared,
             pid,
             heard,
@@ -119,6 +121,8 @@ impl Program {
                 let _ = session.mark(&self.intervals);
             }
         }
+        let guests = self.processes.watched().map(Session::agent);
+        self.grants.renew(guests);
         for (pid, code) in std::mem::take(&mut self.heard.ended) {
             if pid == self.pid {
                 // If its tracer can no longer wait for the program, its exit code was not seen.

@@ -3,11 +3,13 @@
 mod accounts;
 mod epochs;
 mod last;
+mod room;
 mod snapshot;
 mod watched;
 
 pub use inject::Timing;
 pub use last::Last;
+pub(crate) use room::Grants;
 pub use snapshot::COUNTING;
 pub use watched::{Event, Shared};
 
@@ -19,10 +21,16 @@ use inject::image::Image;
 use inject::resident::Resident;
 use inject::tracee::Tracee;
 use process::error::{Error, Result};
+use process::memory::GuestMemory;
 use process::rss::Rss;
 use std::mem::offset_of;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use wire::{Config, ControlPage, Reply};
+
+/// How long is waited for collections that guests are to run by themselves, and the time between two looks whether they have.
+const PROMPTED: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a guest is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +167,23 @@ impl Session {
     /// Lets a program that is about to make its first Ractor go on without a count.
     pub fn let_go(&mut self) -> Result<()> {
         self.vm.let_go()
+    }
+
+    /// Has guests that cannot be made to collect garbage do so by themselves, and waits for that for a while. The next count of each is then one
+    /// after a collection.
+    pub(crate) fn prompt<'a>(guests: impl Iterator<Item = &'a mut Session>) {
+        let prompted = guests.filter_map(|guest| guest.vm.prompt().then_some(guest));
+        let mut waiting: Vec<_> = prompted.collect();
+        let deadline = Instant::now() + PROMPTED;
+        while !waiting.is_empty() && Instant::now() < deadline {
+            sleep(LOOK);
+            waiting.retain_mut(|guest| guest.vm.awaits_collection());
+        }
+    }
+
+    /// Where the agent is, and the memory that it is in.
+    pub(crate) fn agent(&self) -> (&GuestMemory, &Resident) {
+        (self.vm.memory(), self.vm.resident())
     }
 
     /// Counts the living objects, after a garbage collection if `collect` is set.

@@ -47,6 +47,16 @@ pub trait Counted: Debug {
     /// The control page cannot be read.
     fn farewell(&self) -> Result<Option<&'static str>>;
 
+    /// Has a VM that cannot be made to collect garbage do so by itself soon; returns whether that is to be waited for.
+    fn prompt(&mut self) -> bool {
+        false
+    }
+
+    /// Whether that is still to come.
+    fn awaits_collection(&mut self) -> bool {
+        false
+    }
+
     /// Has the agent count what lives, after a garbage collection if `collect` is set.
     ///
     /// # Errors

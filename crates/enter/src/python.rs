@@ -19,6 +19,7 @@
 //!
 //! The functions that are called at such a stop, and what must be proven before, are a list: [`vm::Door`]. The proofs are in `doors`.
 
+mod collected;
 mod counted;
 mod doors;
 mod entry;

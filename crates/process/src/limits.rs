@@ -26,20 +26,21 @@ pub fn of_time(pid: i32) -> Option<u64> {
 /// Returns how many bytes this process may still map: of all addresses (RLIMIT_AS), and of such memory of its own as it can write
 /// (RLIMIT_DATA). `None` = neither is limited.
 pub fn left_to_map() -> Option<u64> {
-    let status = || StatusFile::of(std::process::id() as i32).unwrap_or_default();
-    let limits = [(libc::RLIMIT_AS, "VmSize"), (libc::RLIMIT_DATA, "VmData")];
-    let left = limits.into_iter().filter_map(|(resource, taken)| {
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: the kernel fills a live record of this frame.
-        let done = unsafe { libc::getrlimit(resource, &raw mut limit) };
-        let is_limit = done == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
-        is_limit.then(|| {
-            let taken = status().bytes(taken).unwrap_or(0);
-            limit.rlim_cur.saturating_sub(taken)
-        })
+    left_to_map_of(std::process::id() as i32)
+}
+
+/// The same of any process.
+pub fn left_to_map_of(pid: i32) -> Option<u64> {
+    let limits = proc_file::of_process(pid, "limits").ok()?;
+    let status = StatusFile::of(pid).ok()?;
+    left_in(&limits, &status)
+}
+
+fn left_in(limits: &str, status: &StatusFile) -> Option<u64> {
+    let names = [("Max address space", "VmSize"), ("Max data size", "VmData")];
+    let left = names.into_iter().filter_map(|(name, taken)| {
+        let limit: u64 = soft(limits, name)?.parse().ok()?;
+        Some(limit.saturating_sub(status.bytes(taken).unwrap_or(0)))
     });
     left.min()
 }
@@ -87,7 +88,8 @@ fn number_in(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forbids_mapping, stack_in};
+    use super::{forbids_mapping, left_in, stack_in};
+    use crate::status_file::StatusFile;
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
@@ -106,6 +108,21 @@ mod tests {
         assert!(why.contains("(RLIMIT_AS, 100000 KiB)"), "{why}");
         drop(shell.stdin.take());
         shell.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn what_a_process_may_still_map_is_the_least_of_its_limits() {
+        let status = StatusFile::from_text("VmSize:\t    1000 kB\nVmData:\t     300 kB\n");
+        let limits = |data: &str, space: &str| {
+            format!(
+                "Max data size  {data}  unlimited  bytes\nMax address space  {space}  unlimited  bytes\n"
+            )
+        };
+        let left = |data, space| left_in(&limits(data, space), &status);
+        assert_eq!(left("unlimited", "unlimited"), None);
+        assert_eq!(left("unlimited", "2048000"), Some(1_024_000));
+        assert_eq!(left("409600", "2048000"), Some(102_400));
+        assert_eq!(left("unlimited", "4096"), Some(0));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Description {
     pub enlarges_sets: bool,
     /// Whether it gives back its memory in pieces that are much smaller than a huge page.
     pub frees_small_pieces: bool,
+    /// What its allocator hands out and takes back, one and many of it: where an allocation may be a part of an object, a block.
+    pub counted: [&'static str; 2],
     /// Where its libraries lie: see [`library`](crate::library).
     pub libraries: &'static [&'static str],
 }

@@ -85,6 +85,11 @@ pub enum Request {
 pub const CENSUS_COLLECT: u64 = 1;
 /// Argument of [`Request::Census`], a bit: the main thread waits in a call, so no garbage is collected.
 pub const CENSUS_BLOCKED: u64 = 2;
+/// Argument of [`Request::Census`] to a Python, a bit: a collection of the VM's own has just run, so none is wanted. From
+/// [`CENSUS_TIME`] on the argument says how many nanoseconds it took.
+pub const CENSUS_RAN: u64 = 4;
+/// See [`CENSUS_RAN`].
+pub const CENSUS_TIME: u32 = 8;
 /// Argument of [`Request::Collect`]: collect young objects only.
 pub const COLLECT_MINOR: u64 = 1;
 /// Argument of [`Request::Collect`]: collect all objects. 0 means that no collection may run where the thread stands.
@@ -140,8 +145,8 @@ pub enum Farewell {
 
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
-/// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
-/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news`, `at_work` and `pending`. Both write three: `state`
+/// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`), `loads_seen` and `most`; the agent
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news`, `at_work`, `pending` and `taken`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
 /// the command frees. An attach also clears `deserted` and `ended`, and sets `hooked` in a forked child that counts on.
 #[derive(Debug)]
@@ -192,6 +197,10 @@ pub struct ControlPage {
     pub at_work: AtomicU32,
     /// 1 while a call of the agent waits in the VM's queue of such calls.
     pub pending: AtomicU32,
+    /// Bytes that the agent may map for its books of births; 0 = as many as it wants. Written by the command at any time.
+    pub most: AtomicU64,
+    /// How many it has mapped for them. Written by the agent.
+    pub taken: AtomicU64,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
 }
@@ -220,6 +229,8 @@ impl ControlPage {
             news: AtomicU32::new(0),
             at_work: AtomicU32::new(0),
             pending: AtomicU32::new(0),
+            most: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
             notices: [const { Notice::new() }; NOTICES],
         }
     }

@@ -93,7 +93,8 @@ pub struct Ledger {
     pub walk_nanos: u64,
     /// An [`Uncollected`]: unless it is 0, the collector did not run before the walk, and dead objects may be counted as live.
     pub garbage: u64,
-    /// Births that were not recorded, because memory for them could not be mapped.
+    /// Births that were not recorded, because no more memory may be mapped for them ([`ControlPage::most`](crate::ControlPage::most)), or
+    /// none could be.
     pub lost_memory: u64,
     /// Births that came while a census walked the heap and were not recorded; the next census finds these objects with
     /// the site of the object that had the slot before.

@@ -88,7 +88,7 @@ impl Key {
 
 /// Whether the size of an entry's birth number `number`, counted from 1, is taken: after the first ones of one of each
 /// [`MEASURE_EVERY`]. Which one of them it is differs, because a line may make large and small objects in turn.
-#[inline]
+#[inline(always)]
 fn is_measured(number: u64) -> bool {
     const { assert!(MEASURE_EVERY.is_power_of_two()) };
     let group = number / MEASURE_EVERY;
@@ -209,7 +209,7 @@ impl Books {
 
     /// Counts a birth at the entry with this number, if its key is still this one: two loads less than [`count`](Self::count) for a caller
     /// that remembers the numbers of a few entries.
-    #[inline]
+    #[inline(always)]
     pub fn count_at(&mut self, number: u32, key: Key) -> Option<Booked> {
         if number >= self.entries.len() {
             return None;
@@ -261,20 +261,42 @@ impl Books {
             site,
             age: entry.age,
         };
-        let age = entry.age;
-        let entries = &self.entries;
-        // SAFETY: `by_key` holds numbers that `count_new` has added to `entries`, so they are less than its length.
-        let hash_of = |number| key_of(unsafe { &*entries.get(number) }).hash();
-        self.by_key.insert(number, hash_of)?;
         self.publish(desk.ledger);
-        self.link(key.class, kind, number, age)?;
-        for (code, _) in frames.iter().filter(|frame| **frame != CUT_HERE) {
-            self.link(*code, 0, number, age)?;
+        if self.enter(number, kind, frames).is_none() {
+            // What is not linked to its code would outlive it.
+            self.uncount(number);
+            self.retire(desk.ledger, number);
+            return None;
         }
         Some(Booked {
             site,
             measure: is_measured(born),
         })
+    }
+
+    /// Makes an entry known by its key, and by what it rests on.
+    fn enter(&mut self, number: u32, kind: u32, frames: &[(u64, u64)]) -> Option<()> {
+        let entries = &self.entries;
+        // SAFETY: the caller has added the number to `entries`, and so has `count_new` those in `by_key`; the record is copied.
+        let Entry { class, age, .. } = unsafe { *entries.get(number) };
+        self.by_key.insert(number, |number| {
+            // SAFETY: as above.
+            key_of(unsafe { &*entries.get(number) }).hash()
+        })?;
+        self.link(class, kind, number, age)?;
+        for (code, _) in frames.iter().filter(|frame| **frame != CUT_HERE) {
+            self.link(*code, 0, number, age)?;
+        }
+        Some(())
+    }
+
+    /// Takes back a birth that the entry with this number has counted.
+    fn uncount(&mut self, number: u32) {
+        if number < self.entries.len() {
+            // SAFETY: `number` was compared with the length just now; `self` is borrowed mutably.
+            let entry = unsafe { &mut *self.entries.get(number) };
+            entry.born = entry.born.wrapping_sub(1);
+        }
     }
 
     /// Calls `of` with the site and the births of each entry.

@@ -6,9 +6,9 @@
 //! number means nothing, and only living objects are looked up. In those of a Python, whose allocator tells of each death, the number
 //! of a block is cleared when the block is freed, so that the tables hold the living (`python::blocks`).
 
+use crate::memory::bound;
 use crate::memory::follow::ours;
 use crate::memory::store::List;
-use crate::memory::sys;
 use core::marker::PhantomData;
 use wire::SlotPath;
 use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
@@ -114,6 +114,12 @@ impl<N: Number> Slots<N> {
         Some(unsafe { ours::<N>(table.address()).add(index as usize) })
     }
 
+    /// Where the number at the slot of the object at `address` lies, as of [`room`](Self::room); `None` if there is no room for it.
+    #[inline(always)]
+    pub fn find(&self, address: u64) -> Option<*mut N> {
+        self.number_at(self.path(address))
+    }
+
     /// The number at the slot of the object at `address`; [`Number::NONE`] if there is none.
     #[inline]
     pub fn get(&self, address: u64) -> N {
@@ -125,17 +131,21 @@ impl<N: Number> Slots<N> {
     /// Sets the number at the slot of the object at `address`. `None` if there is no memory for the page's table.
     #[inline(always)]
     pub fn set(&mut self, address: u64, id: N) -> Option<()> {
-        self.replace(address, id).map(|_| ())
+        let number = self.room(address)?;
+        // SAFETY: `room` leads to a number in memory that `take` has mapped; `self` is borrowed mutably.
+        unsafe { *number = id };
+        Some(())
     }
 
-    /// Sets the number at the slot of the object at `address`, and returns what it was. `None` as of [`set`](Self::set).
+    /// Makes room for a number at the slot of the object at `address`, and returns where it lies. It lies there until a table with a finer
+    /// step takes the place of this one, which none does where all slots have one size ([`open`](Self::open)), and until all are freed. `None`
+    /// as of [`set`](Self::set).
     #[inline(always)]
-    pub fn replace(&mut self, address: u64, id: N) -> Option<N> {
+    pub fn room(&mut self, address: u64) -> Option<*mut N> {
         let path = self.path(address);
         match self.number_at(path) {
-            // SAFETY: `number_at` leads to a number in memory that `take` has mapped; `self` is borrowed mutably.
-            Some(number) => Some(unsafe { number.replace(id) }),
-            None => self.set_in_new_table(path, id).map(|()| N::NONE),
+            Some(number) => Some(number),
+            None => self.room_in_new_table(path),
         }
     }
 
@@ -147,10 +157,11 @@ impl<N: Number> Slots<N> {
         number.map_or(N::NONE, |number| unsafe { number.replace(N::NONE) })
     }
 
-    /// Sets a number where the page has no table, or one whose step is too large for this grain: makes a new table and copies the old one.
+    /// Makes room for a number where the page has no table, or one whose step is too large for this grain: makes a new table and copies the
+    /// old one.
     #[cold]
     #[inline(never)]
-    fn set_in_new_table(&mut self, path: SlotPath, id: N) -> Option<()> {
+    fn room_in_new_table(&mut self, path: SlotPath) -> Option<*mut N> {
         let old = self.table(path);
         let most = match old {
             Table::NONE => self.greatest_step,
@@ -172,16 +183,13 @@ impl<N: Number> Slots<N> {
             }
         }
         let index = new.index(path.grain)?;
-        // SAFETY: `index` is less than `Table::numbers` of the new table, which `take` has mapped; `place` is the word for this page in its
-        // root, which is mapped.
-        unsafe {
-            *numbers.add(index as usize) = id;
-            *place = new.word();
-        }
+        // SAFETY: `place` is the word for this page in its root, which is mapped.
+        unsafe { *place = new.word() };
         if old != Table::NONE {
             self.give_up(old);
         }
-        Some(())
+        // SAFETY: `index` is less than `Table::numbers` of the new table, which `take` has mapped.
+        Some(unsafe { numbers.add(index as usize) })
     }
 
     /// Returns the word that holds the table of the page on this path.
@@ -192,7 +200,7 @@ impl<N: Number> Slots<N> {
         // SAFETY: the list was made longer than `path.root` above; `self` is borrowed mutably, so no other reference to the word is alive.
         let root = unsafe { &mut *self.roots.get(path.root) };
         if *root == 0 {
-            *root = sys::map(self.root_bytes())?;
+            *root = bound::map(self.root_bytes())?;
         }
         Some(ours::<u64>(*root).wrapping_add(path.page as usize))
     }
@@ -212,10 +220,10 @@ impl<N: Number> Slots<N> {
             return Some(table);
         }
         if self.chunk_left < bytes {
-            let chunk = sys::map(CHUNK)?;
+            let chunk = bound::map(CHUNK)?;
             if self.chunks.push(chunk).is_none() {
                 // SAFETY: the mapping was made just now, and no pointer to it was kept.
-                unsafe { sys::unmap(chunk, CHUNK) };
+                unsafe { bound::unmap(chunk, CHUNK) };
                 return None;
             }
             (self.chunk, self.chunk_left) = (chunk, CHUNK);
@@ -281,13 +289,13 @@ impl<N: Number> Slots<N> {
             let tables = unsafe { *self.roots.get(root) };
             if tables != 0 {
                 // SAFETY: `place` has mapped that many bytes at this address, and the list that names it is freed below.
-                unsafe { sys::unmap(tables, self.root_bytes()) };
+                unsafe { bound::unmap(tables, self.root_bytes()) };
             }
         }
         for index in 0..self.chunks.len() {
             // SAFETY: `index` is less than the length; `take` has mapped that many bytes at this address, and the list that names it is
             // freed below.
-            unsafe { sys::unmap(*self.chunks.get(index), CHUNK) };
+            unsafe { bound::unmap(*self.chunks.get(index), CHUNK) };
         }
         self.roots.free();
         self.chunks.free();

@@ -1,10 +1,10 @@
 //! Memory for the agent's books: growing lists, hash indexes over them, and the pieces that the command reads.
 //!
-//! All of it comes from `mmap` and is unmapped when the agent leaves; the guest's allocator is never used. Every function that needs
-//! memory returns an `Option`: a birth that cannot be booked is counted as lost, and nothing waits.
+//! All of it comes from `mmap`, within a bound ([`bound`]), and is unmapped when the agent leaves; the guest's allocator is never used.
+//! Every function that needs memory returns an `Option`: a birth that cannot be booked is counted as lost, and nothing waits.
 
+use crate::memory::bound;
 use crate::memory::follow::ours;
-use crate::memory::sys;
 use core::marker::PhantomData;
 use core::{ptr, slice};
 use wire::Segments;
@@ -122,10 +122,10 @@ impl<T: Copy> List<T> {
     fn grow(&mut self, capacity: u32) -> Option<()> {
         let bytes = pages(u64::from(capacity) * size_of::<T>() as u64);
         self.at = if self.at == 0 {
-            sys::map(bytes)?
+            bound::map(bytes)?
         } else {
             // SAFETY: the mapping is this list's own, and `&mut self` excludes references into it; its address is replaced below.
-            unsafe { sys::remap(self.at, self.mapped(), bytes)? }
+            unsafe { bound::remap(self.at, self.mapped(), bytes)? }
         };
         self.capacity = capacity;
         Some(())
@@ -135,7 +135,7 @@ impl<T: Copy> List<T> {
     pub fn free(&mut self) {
         if self.at != 0 {
             // SAFETY: the mapping is this list's own, `&mut self` excludes references into it, and it is forgotten below.
-            unsafe { sys::unmap(self.at, self.mapped()) };
+            unsafe { bound::unmap(self.at, self.mapped()) };
         }
         *self = Self::new();
     }
@@ -307,7 +307,7 @@ pub fn reserve<T>(segments: &mut Segments, count: u64) -> Option<u64> {
         return None;
     }
     if *place == 0 {
-        *place = sys::map(pages(segments.piece * size_of::<T>() as u64))?;
+        *place = bound::map(pages(segments.piece * size_of::<T>() as u64))?;
     }
     segments.length = first + count;
     Some(first)
@@ -328,7 +328,7 @@ pub fn free<T>(segments: &mut Segments) {
     for piece in &mut segments.pieces {
         if *piece != 0 {
             // SAFETY: the piece was mapped by `reserve` with that many bytes, and is forgotten below.
-            unsafe { sys::unmap(*piece, bytes) };
+            unsafe { bound::unmap(*piece, bytes) };
             *piece = 0;
         }
     }

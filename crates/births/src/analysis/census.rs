@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use process::rss::Rss;
+use vm::Language;
 
 use crate::analysis::counts::Alive;
 use wire::ledger::Uncollected;
@@ -149,6 +150,20 @@ impl Census {
         self.uncollected != Uncollected::Ran
     }
 
+    /// What is counted, one and many of it.
+    pub fn counted(&self) -> [&'static str; 2] {
+        let mut all = Language::ALL.iter().map(|one| one.description());
+        all.find(|one| one.name == self.language)
+            .map_or(["object", "objects"], |one| one.counted)
+    }
+
+    /// How many births were not counted.
+    pub fn unseen(&self) -> u64 {
+        let births = self.losses.iter().filter(|loss| loss.what == Lost::Births);
+        let counts = births.filter_map(|loss| loss.count);
+        counts.fold(0, u64::saturating_add)
+    }
+
     /// Whether both are looks of the same watch of the same process, so that growth can be computed.
     pub fn is_of_same(&self, other: &Census) -> bool {
         (self.pid, self.watch) == (other.pid, other.watch)
@@ -158,7 +173,7 @@ impl Census {
 /// The kinds of incompleteness of a census.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Births for which the agent had no memory.
+    /// Births that the agent has not counted, for want of memory and for other reasons.
     Births,
     /// Births while the living were counted.
     BirthsInCount,

@@ -69,6 +69,8 @@ pub enum Verdict {
     TooEarly,
     /// Garbage was counted as well, and looks like a leak.
     Garbage,
+    /// Births were not counted, this many, and no row leaks: one may whose births are among these.
+    Unseen(u64),
     /// No row leaks. Some grew as a leak does, but as many objects of their type from before lancet came died meanwhile:
     /// their container replaces old objects by new ones.
     None {
@@ -218,10 +220,13 @@ impl Verdict {
         slowing.sort_by_cached_key(|leak| {
             (std::cmp::Reverse(leak.counts.bytes), leak.key.to_string())
         });
-        Some(if leaks.is_empty() {
-            Self::None { replaced, slowing }
-        } else {
+        let unseen = census.unseen();
+        Some(if !leaks.is_empty() {
             Self::Leaks(leaks)
+        } else if unseen >= LEAST_OBJECTS {
+            Self::Unseen(unseen)
+        } else {
+            Self::None { replaced, slowing }
         })
     }
 }

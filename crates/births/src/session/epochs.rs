@@ -1,6 +1,6 @@
 //! Sets the epoch of births in an open guest, and the intervals by which a census groups epochs. The guest is not stopped.
 
-use super::Session;
+use super::{Session, room};
 use crate::intervals::Intervals;
 use crate::objects::{self, Numbered};
 use inject::resident::Resident;
@@ -50,8 +50,10 @@ impl Session {
     }
 }
 
-/// Makes all births belong to one interval. An agent that is used again has the intervals of the last command.
+/// Makes all births belong to one interval, and says how much memory the books may take. An agent that is used again has the intervals and
+/// the bound of the last command.
 pub(super) fn begin(memory: &GuestMemory, resident: &Resident) -> Result<()> {
+    room::begin(memory, resident)?;
     mark(memory, resident, &Intervals::new(Duration::MAX), false)
 }
 

@@ -3,6 +3,7 @@
 //! The agent puts functions of its own in front of the VM's allocators, so it is asked to begin, to count and to leave at safe points, with
 //! the VM's lock. If it cannot be asked to leave, it is made quiet: its functions then pass everything through, and take themselves out.
 
+use super::collected::Due;
 use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
 use crate::counted::Counted;
 use crate::entered::{Entered, Reached};
@@ -23,6 +24,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::Language;
 use vm::python::Facts;
+use wire::control_page::{CENSUS_COLLECT, CENSUS_RAN, CENSUS_TIME};
 use wire::{ControlPage, Farewell, Reply, Request};
 
 /// The number of attempts to find the lists of the collector, and the time between them.
@@ -31,12 +33,14 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A Python that is open: its agent counts, and requests to it are possible until it is left. Dropping this value leaves it.
 #[derive(Debug)]
-struct CountedPython {
-    python: Python,
+pub(super) struct CountedPython {
+    pub(super) python: Python,
     command: String,
     open: bool,
     /// Whether it was asked to begin, and nobody has waited for that.
     comes: bool,
+    /// The collection that the VM is to run by itself before the next count.
+    pub(super) due: Option<Due>,
 }
 
 /// Opens a process, and waits until its agent counts.
@@ -86,6 +90,7 @@ impl CountedPython {
             python,
             open: true,
             comes: false,
+            due: None,
         }
     }
 
@@ -109,7 +114,7 @@ impl CountedPython {
         }
         let reason = match (request, reply) {
             (_, reply) if reply == Reply::NoMemory as u32 => {
-                "it could not map memory for its books"
+                "it could not map memory for its books, which take a quarter of what its limits and the machine leave it"
             }
             (Request::Watch, _) => {
                 "another tool has changed the table of Python's allocators since a lancet was there: whether it calls the agent's functions, and with which addresses, cannot be told"
@@ -128,8 +133,24 @@ impl Counted for CountedPython {
         Language::Python
     }
 
+    fn prompt(&mut self) -> bool {
+        // A process that is gone is noticed when it is counted.
+        self.raise_counts().unwrap_or(false)
+    }
+
+    fn awaits_collection(&mut self) -> bool {
+        self.collection_is_due()
+    }
+
+    /// The collection is the one that the VM was brought to run ([`prompt`](Self::prompt)), or else one that the agent has it run.
     fn census(&mut self, collect: bool) -> Result<()> {
-        self.ask(Request::Census, u64::from(collect), "count the living")
+        let collected = self.collected().filter(|_| collect);
+        let ran = collected.map_or(0, |took| {
+            let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            CENSUS_RAN | nanos.min(u64::MAX >> CENSUS_TIME) << CENSUS_TIME
+        });
+        let collect = if collect { CENSUS_COLLECT } else { 0 };
+        self.ask(Request::Census, collect | ran, "count the living")
     }
 
     fn leave(&mut self) -> Result<Timing> {

@@ -414,7 +414,9 @@ impl Ruby {
             .control_page_u32(&self.memory, offset_of!(ControlPage, reply))?;
         let reason = match reply {
             reply if reply == Reply::Done as u32 => return Ok(()),
-            reply if reply == Reply::NoMemory as u32 => "it could not map memory for its books",
+            reply if reply == Reply::NoMemory as u32 => {
+                "it could not map memory for its books, which take a quarter of what its limits and the machine leave it"
+            }
             _ => "the VM did not do what it was asked",
         };
         Err(Error::Refused { pid, what, reason })

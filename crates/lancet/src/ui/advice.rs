@@ -65,10 +65,6 @@ pub fn next_step(error: &Error) -> Option<Cow<'static, str>> {
         );
     }
     match error {
-        Error::NoSuchProcess(_) => {
-            let name = Language::ALL[0].description().prefix;
-            Some(format!("look it up again, for instance with pgrep -a {name}").into())
-        }
         Error::BrokenVm { language, .. } => Some(format!("update that {language}").into()),
         other => fixed_step(other).map(Cow::Borrowed),
     }
@@ -77,6 +73,7 @@ pub fn next_step(error: &Error) -> Option<Cow<'static, str>> {
 /// The same for errors of which always the same can be said.
 fn fixed_step(error: &Error) -> Option<&'static str> {
     Some(match error {
+        Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -af NAME",
         Error::NoRoomForCopy { .. } => {
             "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
         }
@@ -147,7 +144,6 @@ fn fixed_step(error: &Error) -> Option<&'static str> {
         | Error::NotAsked { .. }
         | Error::Hook { .. }
         | Error::UnreadableVm { .. }
-        | Error::NoSuchProcess(_)
         | Error::BrokenVm { .. }
         | Error::Elf { .. }
         | Error::Image(_)

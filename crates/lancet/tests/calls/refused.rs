@@ -50,7 +50,7 @@ fn a_process_that_is_not_there() {
     child.wait().expect("its end");
     let gone = |pid: i32| {
         format!(
-            "lancet: there is no process {pid}: look it up again, for instance with pgrep -a ruby"
+            "lancet: there is no process {pid}: look it up again, for instance with pgrep -af NAME"
         )
     };
     refused(open(pid), &gone(pid));

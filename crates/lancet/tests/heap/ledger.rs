@@ -459,7 +459,7 @@ fn what_cannot_be_looked_at_or_written_is_one_line() {
     gone.args(["heap", "-p", "4194303", "--rss"]);
     refused(
         gone,
-        "lancet: there is no process 4194303: look it up again, for instance with pgrep -a ruby",
+        "lancet: there is no process 4194303: look it up again, for instance with pgrep -af NAME",
     );
     let guest = Guest::asleep(Command::new("sh").args(["-c", "echo ready; exec sleep 100"]));
     let mut page = lancet();

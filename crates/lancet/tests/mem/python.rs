@@ -1,8 +1,11 @@
-//! Births of a Python: the lines that `tracemalloc` names (`truth`), the table of allocators as before, started programs (`ends`), and guests
-//! that make it hard.
+//! Births of a Python: the lines that `tracemalloc` names (`truth`), the table of allocators as before, started programs (`ends`), what limits of
+//! memory leave the books (`bounded`), collections that the VM is brought to run (`collected`), and guests that make it hard.
 
+mod bounded;
+mod collected;
 mod ends;
 mod leaks;
+mod lines;
 mod truth;
 
 use std::time::Duration;

@@ -25,7 +25,7 @@ fn a_process_that_is_not_there() {
     child.wait().expect("its end");
     let gone = |pid: i32| {
         format!(
-            "lancet: there is no process {pid}: look it up again, for instance with pgrep -a ruby"
+            "lancet: there is no process {pid}: look it up again, for instance with pgrep -af NAME"
         )
     };
     refused(mem(child.id() as i32), &gone(child.id() as i32));

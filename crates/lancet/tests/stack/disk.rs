@@ -109,7 +109,7 @@ fn a_process_that_is_not_there() {
         assert_shown(
             &said,
             &[],
-            "lancet: there is no process 4194304: look it up again, for instance with pgrep -a ruby\n",
+            "lancet: there is no process 4194304: look it up again, for instance with pgrep -af NAME\n",
         );
     }
 }

@@ -81,6 +81,11 @@ impl Door {
         self.half(offset_of!(ControlPage, hooked)) != 0
     }
 
+    /// The number of the last request that was carried out.
+    pub fn answered(&self) -> u32 {
+        self.half(offset_of!(ControlPage, answered))
+    }
+
     /// It left by itself.
     pub fn deserted(&self) -> bool {
         self.half(offset_of!(ControlPage, deserted)) != 0

@@ -246,6 +246,7 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
                 Verdict::None { .. } => "none",
                 Verdict::TooEarly => "too_early",
                 Verdict::Garbage | Verdict::CollectorOff => "garbage",
+                Verdict::Unseen(_) => "incomplete",
             },
             text: sentences(verdict, census).0.join("; "),
             collector_off: census.collector_off,

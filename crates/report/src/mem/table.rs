@@ -69,7 +69,7 @@ pub fn write(
     let sum = |counts: &Counts| age.cells(cells(counts), counts);
     if let Some(rest) = report.rest {
         let Counts { live, bytes, .. } = rest.counts;
-        let words = remainder(rest.rows, &objects(live), &size(bytes));
+        let words = remainder(rest.rows, &objects(census, live), &size(bytes));
         lines.push(Line::words(sum(&rest.counts), words, Tone::Dim));
     }
     lines.push(Line::words(sum(&report.total), "total", Tone::Head));
@@ -82,14 +82,14 @@ pub fn write(
     if live > 0 {
         let text = format!(
             "of the total: {} ({}) from before lancet came",
-            objects(live),
+            objects(census, live),
             size(bytes)
         );
         written(out, &text, Tone::Dim, style)?;
     }
     let Counts { live, bytes, .. } = report.hidden;
     if live > 0 {
-        hidden(out, &objects(live), &size(bytes), style)?;
+        hidden(out, &objects(census, live), &size(bytes), style)?;
         written(out, &kinds(&report.own), Tone::Dim, style)?;
     } else if !report.own.is_empty() {
         own::write(out, census, report, style)?;
@@ -131,7 +131,7 @@ pub fn write_growth(
     let sum = |delta: &Delta| age.unknown(delta_cells(delta, true, String::new()));
     if let Some(rest) = growth.rest {
         let Delta { live, bytes, .. } = rest.delta;
-        let words = remainder(rest.rows, &object_change(live), &size_change(bytes));
+        let words = remainder(rest.rows, &object_change(newer, live), &size_change(bytes));
         lines.push(Line::words(sum(&rest.delta), words, Tone::Dim));
     }
     lines.push(Line::words(sum(&growth.total), "total", Tone::Head));
@@ -142,7 +142,7 @@ pub fn write_growth(
     written(out, ALLOCATED, Tone::Dim, style)?;
     let Delta { live, bytes, .. } = growth.hidden;
     if live != 0 || bytes != 0 {
-        hidden(out, &object_change(live), &size_change(bytes), style)?;
+        hidden(out, &object_change(newer, live), &size_change(bytes), style)?;
     }
     foot(out, newer, style)
 }
@@ -296,15 +296,17 @@ fn delta_cells(delta: &Delta, watched: bool, now: String) -> Vec<String> {
     vec![live, bytes, born, allocated, now]
 }
 
-fn objects(count: u64) -> String {
-    format!("{} {}", grouped(count), plural(count, "object", "objects"))
+fn objects(census: &Census, count: u64) -> String {
+    let [one, many] = census.counted();
+    format!("{} {}", grouped(count), plural(count, one, many))
 }
 
-fn object_change(count: i64) -> String {
+fn object_change(census: &Census, count: i64) -> String {
+    let [one, many] = census.counted();
     format!(
         "{} {}",
         change(count),
-        plural(count.unsigned_abs(), "object", "objects")
+        plural(count.unsigned_abs(), one, many)
     )
 }
 

@@ -20,6 +20,7 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
         count => intervals.iter().sum::<f64>() / count as f64,
     };
     let all = format!("each of {count} intervals of {}", span(each));
+    let [_, many] = census.counted();
     let text = match verdict {
         Verdict::Leaks(leaks) => {
             let mut said: Vec<String> = leaks
@@ -60,24 +61,32 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
         }
         Verdict::None { replaced: 0, .. } if !census.followed => {
             format!(
-                "no leak by number: of no row more and more objects live in {all}. Whether single objects hold more and more is not known: {} {} in {} were too few (a longer --for; looks take at most --budget percent of the time)",
+                "no leak by number: of no row more and more {many} live in {all}. Whether single {many} hold more and more is not known: {} {} in {} were too few (a longer --for; looks take at most --budget percent of the time)",
                 census.looks,
                 plural(u64::from(census.looks), "look", "looks"),
                 span(census.seconds)
             )
         }
         Verdict::None { replaced: 0, .. } => {
-            format!("no leak: neither objects nor what they hold grew in {all}")
+            format!("no leak: neither {many} nor what they hold grew in {all}")
         }
         Verdict::None { replaced, .. } => {
             let rows = *replaced as u64;
             format!(
-                "no leak: {} {} grew in {all}, and as many older objects of the type died",
+                "no leak: {} {} grew in {all}, and as many older {many} of the type died",
                 grouped(rows),
                 plural(rows, "row", "rows")
             )
         }
         Verdict::TooEarly => too_early(&census.intervals),
+        Verdict::Unseen(births) => {
+            let text = format!(
+                "no verdict on leaks: {} births were not counted; no line whose births were leaks",
+                grouped(*births)
+            );
+            let resident = census.resident.map(|grown| unexplained(grown, census));
+            return ([text].into_iter().chain(resident).collect(), false);
+        }
         Verdict::Garbage => {
             "no verdict on leaks: no GC was run before the count, and garbage looks like a leak"
                 .into()
@@ -114,9 +123,10 @@ fn leaks(census: &Census) -> &'static str {
 
 /// Says that the resident memory has grown by more than the objects have.
 fn unexplained(Resident { grown, objects }: Resident, census: &Census) -> String {
+    let [_, many] = census.counted();
     let objects = match objects {
-        0 => "all objects together did not grow".to_owned(),
-        objects => format!("all objects together grew by {}", size(objects)),
+        0 => format!("all {many} together did not grow"),
+        objects => format!("all {many} together grew by {}", size(objects)),
     };
     let (grown, of) = (size(grown), of(census));
     format!("{objects}, resident memory grew by {grown}: lancet heap --rss{of} says where it is")
@@ -148,9 +158,10 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
     let leaks = leaks(census);
     if leak.growing == Growing::InSize {
         let growing = grouped(counts.growing);
+        let [one, many] = census.counted();
         let (objects, hold) = match counts.growing {
-            1 => ("object", "holds"),
-            _ => ("objects", "hold"),
+            1 => (one, "holds"),
+            _ => (many, "hold"),
         };
         let (grown, of) = (size(counts.grown), of(census));
         return format!(

@@ -24,6 +24,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     takes_turns: false,
     enlarges_sets: false,
     frees_small_pieces: false,
+    counted: ["object", "objects"],
     libraries: super::LIBRARIES,
 };
 

@@ -11,7 +11,7 @@ use super::{Error, Python};
 use crate::Memory;
 
 /// `sizeof(struct gc_generation)`: `generations` is an array.
-const GENERATION: u64 = 24;
+pub(super) const GENERATION: u64 = 24;
 /// `enabled`, behind `trash_delete_later` and `trash_delete_nesting` (3.9).
 const ENABLED: u64 = 12;
 /// The instruction `ret`.
@@ -132,7 +132,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns the collector's lists: the first object of each leads back to its head.
-    fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
+    pub(super) fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
         let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
         match self.facts.lists() {
             Some(at) => Ok(heads(gc, at)),

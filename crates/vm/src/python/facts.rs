@@ -26,6 +26,7 @@ pub struct Facts {
     runtime: u64,
     own: u64,
     current: u64,
+    current_place: u64,
     statics: u64,
     lists: u64,
     enabled: u64,
@@ -58,7 +59,7 @@ const IS_ENABLED: &str = "PyGC_IsEnabled";
 
 impl Facts {
     /// Number of words that the facts take.
-    pub const WORDS: usize = 22;
+    pub const WORDS: usize = 23;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
@@ -79,6 +80,7 @@ impl Facts {
             runtime,
             own: 0,
             current: CURRENT.iter().find_map(|name| symbol(name)).unwrap_or(0),
+            current_place: 0,
             statics: 0,
             lists: 0,
             enabled: 0,
@@ -115,6 +117,9 @@ impl Facts {
         }
         facts.version = stated.packed();
         facts.own = python.find_own(symbol(GETTER))?;
+        if facts.current != 0 {
+            facts.current_place = python.find_current(facts.current);
+        }
         facts.statics = python.find_statics()?;
         facts.lists = python.find_lists()?;
         facts.enabled = python.find_enabled(symbol(IS_ENABLED));
@@ -129,6 +134,7 @@ impl Facts {
             self.runtime,
             self.own,
             self.current,
+            self.current_place,
             self.statics,
             self.lists,
             self.enabled,
@@ -157,6 +163,7 @@ impl Facts {
             runtime,
             own,
             current,
+            current_place,
             statics,
             lists,
             enabled,
@@ -184,6 +191,7 @@ impl Facts {
             runtime,
             own,
             current,
+            current_place,
             statics,
             lists,
             enabled,
@@ -225,6 +233,11 @@ impl Facts {
     /// Returns the address of the VM's function that returns the current thread state, which takes no lock; 0 if there is none.
     pub const fn current(&self) -> u64 {
         self.current
+    }
+
+    /// Returns where that function reads it: to 3.11 an address, since 3.12 the distance from a thread's `%fs` base; 0 if it was not found.
+    pub(super) const fn current_place(&self) -> u64 {
+        self.current_place
     }
 
     /// Returns the offset at which an interpreter keeps what belongs to its static builtin types, since 3.12.

@@ -184,7 +184,7 @@ impl<M: Memory> Python<'_, M> {
     ///
     /// With a [`Memory`] of plain loads it is one load for the frame (two in 3.11 and 3.12) and two for its code and
     /// instruction, and since 3.11 two more for whether it is complete.
-    #[inline]
+    #[inline(always)]
     pub fn point(&self, state: u64) -> Result<Option<Point>, Error> {
         let mut address = self.innermost(state)?;
         for _ in 0..MOST_HIDDEN {
@@ -203,7 +203,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns the innermost frame, complete or not; 0 if there is none.
-    #[inline]
+    #[inline(always)]
     fn innermost(&self, state: u64) -> Result<u64, Fault> {
         let frame = self
             .memory
@@ -218,7 +218,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn owner(&self, frame: u64) -> Result<Owner, Fault> {
         // One aligned word, not bytes: a word is what every `Memory` loads directly.
         let word = |offset: u64| self.memory.u32(frame.wrapping_add(offset & !3));
@@ -242,7 +242,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns the point that a frame has reached, if the frame is complete.
-    #[inline]
+    #[inline(always)]
     fn point_of(&self, frame: u64, owner: Owner) -> Result<Option<Point>, Error> {
         if owner.owner >= SHIM {
             return Ok(None);

@@ -14,6 +14,7 @@
 //! | `code`, `lines` | which file, line and function is that? |
 //! | `object`, `class` | what kind of object is this, what is its class called? |
 //! | `collector` | which objects are there? |
+//! | `automatic` | when does the VM collect garbage by itself? |
 //! | `kind`, `sizes` | what is an object to a walk over the heap, and how many bytes does it take? |
 //! | `references` | what are an object's references called? |
 //! | `beside`, `untold` | what do objects of a few classes made in C have beside themselves, and what of it do they not tell the collector? |
@@ -37,6 +38,7 @@
 pub mod api;
 mod at_exit;
 mod attributes;
+mod automatic;
 mod beside;
 mod chain;
 mod class;
@@ -69,6 +71,7 @@ mod untold;
 mod variables;
 mod version;
 
+pub use automatic::{Automatic, Counts};
 pub use beside::Beside;
 pub use dict::Entries;
 pub use error::Error;

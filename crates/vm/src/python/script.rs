@@ -26,6 +26,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     takes_turns: true,
     enlarges_sets: false,
     frees_small_pieces: false,
+    counted: ["block", "blocks"],
     libraries: super::LIBRARIES,
 };
 

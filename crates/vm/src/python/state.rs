@@ -29,6 +29,8 @@ const KEY_DATA: u64 = 16;
 /// `dtv` in `tcbhead_t` (`sysdeps/x86_64/nptl/tls.h`), and `sizeof(dtv_t)`.
 const DTV: u64 = 8;
 const DTV_SIZE: u64 = 16;
+/// `pointer.to_free` in a `dtv_t`: what was allocated for the block; 0 = it lies in the memory that the thread began with.
+const TO_FREE: u64 = 8;
 
 /// Threads that are looked at.
 const MOST_TRIED: usize = 16;
@@ -41,11 +43,16 @@ pub(super) const GETTER: &str = "PyGILState_GetThisThreadState";
 
 /// The VM's function that returns the current thread state: that of the thread that has the lock, since 3.12 that of the running thread while
 /// it has the lock of its interpreter. It takes no lock and allocates nothing. The first name came with 3.13, the second one went then.
+/// Where it reads that state ([`Facts::current_place`](super::Facts::current_place)) is to be read without a call, too.
 pub(super) const CURRENT: [&str; 2] = ["PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet"];
 
 /// From this version on the current thread state is a variable of each thread (`_Py_tss_tstate`), before it is one of the process
 /// (`_PyRuntime.gilstate.tstate_current`).
 const CURRENT_IS_THREADS: Version = Version::new(3, 12, 0);
+
+/// `autoTSSkey` lies so many bytes behind `tstate_current`, with `autoInterpreterState` between them (`struct _gilstate_runtime_state`,
+/// `pycore_runtime.h` of 3.9, `pycore_pystate.h` and `pycore_gil.h` after it, to 3.11).
+const CURRENT_TO_KEY: u64 = 16;
 
 /// How a function reads a thread-local variable that it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +138,26 @@ impl<M: Memory> Python<'_, M> {
 
     /// The distance from `%fs:0` of the variable that the function at `getter` returns, if it has the thread's state.
     fn find_variable(&self, getter: u64, id: u64, state: u64) -> Option<u64> {
+        let distance = self.variable(getter, id)?;
+        let found = self.memory.u64(id.wrapping_add(distance)).ok()?;
+        (found == state).then_some(distance)
+    }
+
+    /// Finds [`Facts::current_place`](super::Facts::current_place): what the function at `function` returns; 0 if it is not found. That it is
+    /// right is seen where a thread has the lock ([`reads_current`](Self::reads_current)).
+    pub(super) fn find_current(&self, function: u64) -> u64 {
+        if self.facts.version() < CURRENT_IS_THREADS {
+            let tss = self.layout.runtime.tss;
+            return tss.map_or(0, |tss| self.facts.runtime() + tss - CURRENT_TO_KEY);
+        }
+        let mut threads = self.all_threads().take(MOST_TRIED);
+        let found = threads.find_map(|thread| self.variable(function, thread.ok()?.id));
+        found.unwrap_or(0)
+    }
+
+    /// The distance from `%fs:0` of the variable that the function at `getter` returns, which is the same in all threads. `None` where each
+    /// thread has it elsewhere: in a library that was loaded later, without room in the block that all threads begin with.
+    fn variable(&self, getter: u64, id: u64) -> Option<u64> {
         let mut code = [0; CODE];
         self.memory.read(getter, &mut code).ok()?;
         let word = |at: u64| self.memory.u64(at).ok();
@@ -140,18 +167,38 @@ impl<M: Memory> Python<'_, M> {
             Access::Called { index, behind } => {
                 let index = getter.wrapping_add_signed(index);
                 let module = word(index)?.checked_mul(DTV_SIZE)?;
-                let block = word(word(id.wrapping_add(DTV))?.wrapping_add(module))?;
-                block
+                let entry = word(id.wrapping_add(DTV))?.wrapping_add(module);
+                if word(entry.wrapping_add(TO_FREE))? != 0 {
+                    return None;
+                }
+                word(entry)?
                     .wrapping_add(word(index.wrapping_add(8))?)
                     .wrapping_add(behind)
             }
         };
-        (word(at)? == state).then_some(at.wrapping_sub(id))
+        Some(at.wrapping_sub(id))
+    }
+
+    /// Returns the current state as the running thread, of which the `%fs` base is `id`, reads it; `None` where it is not known where it is.
+    #[inline(always)]
+    pub fn current(&self, id: u64) -> Result<Option<u64>, Fault> {
+        let place = self.facts.current_place();
+        if place == 0 {
+            return Ok(None);
+        }
+        let of_thread = self.facts.version() >= CURRENT_IS_THREADS;
+        let base = if of_thread { id } else { 0 };
+        self.memory.u64(base.wrapping_add(place)).map(Some)
+    }
+
+    /// Whether [`current`](Self::current) says what the VM's function has returned in this thread, which has the lock.
+    pub fn reads_current(&self, id: u64, returned: u64) -> bool {
+        returned != 0 && self.current(id) == Ok(Some(returned))
     }
 
     /// The block and the index of Python's key. It is made anew in the child of a fork, so it is not among the facts. `None` where there is
     /// no key: a Python that ends gives it back, and what threads have under it is left from before.
-    #[inline]
+    #[inline(always)]
     fn key(&self, tss: u64) -> Result<Option<(u64, u64)>, Fault> {
         let tss = self.memory.u64(self.facts.runtime().wrapping_add(tss))?;
         let key = tss >> TSS_KEY;
@@ -164,7 +211,7 @@ impl<M: Memory> Python<'_, M> {
     /// [`Facts::own`](super::Facts::own) is 0; then there is [`find_thread`](Python::find_thread).
     ///
     /// A state need not be kept: to read it again is as cheap as to check it.
-    #[inline]
+    #[inline(always)]
     pub fn thread_state(&self, id: u64) -> Result<Option<u64>, Fault> {
         if self.facts.own() == 0 {
             return Ok(None);
@@ -191,7 +238,7 @@ impl<M: Memory> Python<'_, M> {
     ///
     /// Up to 3.11 the current state is another thread's where this one does not have the lock, and that thread may end at this moment: it is
     /// read only where it is not the thread's own, and where `is_readable` says that its page is there.
-    #[inline]
+    #[inline(always)]
     pub fn current_state(
         &self,
         id: u64,
@@ -201,7 +248,10 @@ impl<M: Memory> Python<'_, M> {
         if current == 0 {
             return Ok(None);
         }
-        if self.facts.version() < CURRENT_IS_THREADS && self.thread_state(id)? != Some(current) {
+        if self.facts.version() < CURRENT_IS_THREADS {
+            if self.thread_state(id)? == Some(current) {
+                return Ok(Some(current));
+            }
             let at = current.wrapping_add(self.layout.thread.id);
             if !is_readable(at) {
                 return Ok(None);
@@ -211,7 +261,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
-    #[inline]
+    #[inline(always)]
     pub fn is_thread(&self, state: u64, id: u64) -> Result<bool, Fault> {
         let at = state.wrapping_add(self.layout.thread.id);
         Ok(self.memory.u64(at)? == id)

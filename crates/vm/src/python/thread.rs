@@ -122,7 +122,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns the interpreter of the thread whose `PyThreadState` is at `state`; one load.
-    #[inline]
+    #[inline(always)]
     pub fn interpreter_of(&self, state: u64) -> Result<u64, Fault> {
         self.memory
             .u64(state.wrapping_add(self.layout.thread.interpreter))

@@ -26,6 +26,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     takes_turns: true,
     enlarges_sets: true,
     frees_small_pieces: true,
+    counted: ["object", "objects"],
     libraries: super::LIBRARIES,
 };
 

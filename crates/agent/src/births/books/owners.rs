@@ -185,7 +185,7 @@ impl Books {
     }
 
     /// Folds an entry's births into its site and frees it.
-    fn retire(&mut self, ledger: &mut Ledger, number: u32) {
+    pub(super) fn retire(&mut self, ledger: &mut Ledger, number: u32) {
         // SAFETY: callers pass the number of an entry that a link or the index names, so it is less than the length;
         // `self` is borrowed mutably.
         let hash = key_of(unsafe { &*self.entries.get(number) }).hash();

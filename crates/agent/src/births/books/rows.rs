@@ -144,6 +144,14 @@ impl Books {
         Some(number)
     }
 
+    /// Takes back a birth that was counted at `site`: there was no memory to note it.
+    #[cold]
+    pub fn unborn(&self, ledger: &mut Ledger, site: u32) {
+        let mut of = site_at(&ledger.sites, site);
+        of.born = of.born.wrapping_sub(1);
+        set_site(&mut ledger.sites, site, of);
+    }
+
     /// Notes that an object which was born at `site` uses `bytes` bytes.
     pub fn measured(&mut self, ledger: &mut Ledger, site: u32, bytes: u64) {
         let mut of = site_at(&ledger.sites, site);

@@ -19,7 +19,8 @@
 //! | `allocator` | the table of allocators: taken, put back; our functions |
 //! | `blocks` | number and size of each living block, by its address |
 //! | `caller` | whether the running thread has the lock |
-//! | `counting` | the state, and what is done at a birth and at a death |
+//! | `counting` | what is done at a birth and at a death, and by whom |
+//! | `state` | what is counted: where a thread is, and what is done at a new line |
 //! | `census` | the walk over the living blocks |
 //! | `end` | the count at the end of a program that lancet has started |
 //! | `image` | which functions are the VM's own |
@@ -33,3 +34,4 @@ pub mod counting;
 pub mod end;
 mod image;
 mod names;
+mod state;

@@ -1,7 +1,7 @@
 //! Which rows leak, and what is said where that cannot be told.
 
 use super::*;
-use crate::analysis::census::{Resident, SiteCount};
+use crate::analysis::census::{Loss, Lost, Resident, SiteCount};
 
 fn row(alive: &[u64], died_late: u64) -> Trend {
     let mut counts = Counts {
@@ -208,6 +208,31 @@ fn what_cannot_be_told_is_said() {
         of(|census| census.intervals = vec![2.5; 4]),
         Some(Verdict::Leaks(_))
     ));
+}
+
+/// Where births were not counted no verdict says that nothing leaks; what leaks among those that were does so all the same.
+#[test]
+fn births_that_were_not_counted_may_leak() {
+    let quiet = [line("Hash", 0, 9000)];
+    let lost = |count: u64, what: Lost, rows: &[(Key, Counts)]| {
+        let mut census = census(rows);
+        census.losses.push(Loss {
+            what,
+            count: Some(count),
+            text: String::new(),
+        });
+        verdict(&census, rows)
+    };
+    let none = Some(Verdict::None {
+        replaced: 0,
+        slowing: Vec::new(),
+    });
+    assert_eq!(lost(20, Lost::Births, &quiet), Some(Verdict::Unseen(20)));
+    assert_eq!(lost(19, Lost::Births, &quiet), none, "fewer are no leak");
+    assert_eq!(lost(20, Lost::Rows, &quiet), none);
+    let leaking = [line("Order", 40, 4000)];
+    let leaks = lost(1000, Lost::Births, &leaking);
+    assert!(matches!(leaks, Some(Verdict::Leaks(_))), "{leaks:?}");
 }
 
 /// A cache that throws out as many as it takes in is none; for a type that everything uses, deaths elsewhere explain nothing.

@@ -9,7 +9,6 @@ use tune::events::Exits;
 use tune::machine::Machine;
 use tune::rules::{self, Finding, RULES, Rule};
 use tune::tree::Cannot;
-use vm::Language;
 
 use super::{TuneArgs, change, events};
 use crate::exit::{EXCEEDED, Usage};
@@ -104,10 +103,7 @@ pub fn explained(cannot: Cannot) -> anyhow::Error {
     match &cannot {
         Cannot::Denied { .. } => anyhow::anyhow!("{cannot}: run lancet as root"),
         Cannot::Missing(what) if what.starts_with("process ") || what.starts_with("/proc/") => {
-            let name = Language::ALL[0].description().prefix;
-            anyhow::anyhow!(
-                "{cannot}: look the process up again, for instance with pgrep -a {name}"
-            )
+            anyhow::anyhow!("{cannot}: look the process up again, for instance with pgrep -af NAME")
         }
         _ => anyhow::Error::new(cannot),
     }

@@ -11,8 +11,8 @@
 //! | 3.15 | 3.15.2, Debian sid `libpython3.15-dev` | |
 
 use super::{
-    Attributes, Code, Collector, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout,
-    Lines, Own, Pending, Runtime, Statics, Text, Thread, Values, Variables,
+    Attributes, Code, Collector, Dict, Frame, Generational, Generators, Handlers, Interpreter,
+    Kind, Layout, Lines, Own, Pending, Runtime, Statics, Text, Thread, Values, Variables,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -95,6 +95,17 @@ const PYTHON_3_9: Layout = Layout {
         // Behind the list (24 bytes) and `generation_stats` (three of 24 bytes).
         collecting: 96,
         garbage: 104,
+        // To 3.13; and since 3.14.5, where it was put back at the end of the structure.
+        generational: &[
+            Generational {
+                first: 8u64.wrapping_neg(),
+                total: 120,
+            },
+            Generational {
+                first: 160,
+                total: 144,
+            },
+        ],
     },
     pending: Pending::BeforeCollector,
     int_has_tag: false,
@@ -399,6 +410,10 @@ const PYTHON_3_15: Layout = Layout {
         // Behind the list and the pointer `generation_stats`.
         collecting: 32,
         garbage: 48,
+        generational: &[Generational {
+            first: 88,
+            total: 72,
+        }],
     },
     type_qualname: 880,
     ..PYTHON_3_14

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::births::texts::DROPPED_CLASSES;
+use crate::memory::bound;
 use proptest::prelude::*;
 
 /// When code is born at an address, births there are no longer booked at the line of the code before.
@@ -290,6 +291,54 @@ fn freed_books_map_nothing() {
     assert_eq!((office.ledger.entries, office.ledger.entry_count), (0, 0));
     office.books.open(&mut office.ledger).expect("memory");
     assert_eq!(office.rows(), BTreeMap::new());
+}
+
+/// However little memory there is, a birth is counted at its line or not at all, and what was counted under the address of code is dropped
+/// with it.
+#[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
+fn without_memory_a_birth_is_counted_whole_or_not_at_all() {
+    const LINES: u64 = 5000;
+    for kib in (0..2000).step_by(40) {
+        let mut office = Office::new();
+        bound::allow(kib << 10);
+        let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut counted = |office: &mut Office, line: u64| {
+            let key = Key {
+                code: A,
+                pc: line,
+                class: STRING,
+            };
+            let booked = office.books.count(key).or_else(|| {
+                let mut desk = Desk {
+                    ledger: &mut office.ledger,
+                    names: &mut office.world,
+                };
+                let frames = [(A, line)];
+                office.books.count_new(&mut desk, key, &frames, false)
+            });
+            if booked.is_some() {
+                *model.entry(line as u32).or_default() += 1;
+            }
+        };
+        for line in (0..LINES).chain(0..LINES) {
+            counted(&mut office, line);
+        }
+        office.books.reborn(&mut office.ledger, A);
+        for pc in 0..LINES {
+            let key = Key {
+                code: A,
+                pc,
+                class: STRING,
+            };
+            assert!(office.books.count(key).is_none(), "{kib} KiB, line {pc}");
+        }
+        let rows = office.rows().into_iter().filter(|(_, born)| *born != 0);
+        let rows: BTreeMap<u32, u64> = rows.map(|((_, line, _), born)| (line, born)).collect();
+        assert_eq!(rows, model, "{kib} KiB");
+        office.books.free(&mut office.ledger);
+        bound::allow(u64::MAX);
+    }
 }
 
 #[derive(Clone, Debug)]

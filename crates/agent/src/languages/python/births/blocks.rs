@@ -22,6 +22,12 @@ const LISTED: u32 = OWNER - 1;
 /// The tables are of so many bytes of address space (binary logarithm): with 8 bytes for 16, half as many each.
 const PAGE_SHIFT: u32 = 16;
 
+/// The place of a block among those of its page.
+#[inline(always)]
+fn grain_of(at: u64) -> usize {
+    (at as usize & ((1 << PAGE_SHIFT) - 1)) / BLOCK_GRAIN as usize
+}
+
 /// What is noted of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -56,9 +62,35 @@ pub struct Known {
     size: u64,
 }
 
+/// Where a block is noted.
+#[derive(Clone, Copy)]
+pub struct Place {
+    at: u64,
+    block: *mut Block,
+}
+
+/// Pages whose tables are remembered; a power of two.
+const NEAR: usize = 64;
+
+/// A page, and what is noted of the first block that it has room for.
+#[derive(Clone, Copy)]
+struct Near {
+    page: u64,
+    first: *mut Block,
+}
+
+impl Near {
+    const NOTHING: Near = Near {
+        page: u64::MAX,
+        first: core::ptr::null_mut(),
+    };
+}
+
 /// The living blocks of a process.
 pub struct Blocks {
     table: Slots<Block>,
+    /// Tables that were used lately, at the places of their pages: two loads in the place of five.
+    near: [Near; NEAR],
     /// Blocks of 2 GiB and more: address and size.
     listed: List<(u64, u64)>,
 }
@@ -67,6 +99,7 @@ impl Blocks {
     pub const fn new() -> Self {
         Blocks {
             table: Slots::new(),
+            near: [Near::NOTHING; NEAR],
             listed: List::new(),
         }
     }
@@ -77,37 +110,82 @@ impl Blocks {
     }
 
     /// Whether there can be a block at this address. Allocators with blocks of 8 bytes are not known here.
-    #[inline]
+    #[inline(always)]
     pub fn is_place(at: u64) -> bool {
         at.is_multiple_of(BLOCK_GRAIN.into())
     }
 
-    /// Notes that a block was taken, and returns what was known under its address: nothing, unless its death was not seen. `None` if
-    /// there is no memory for it.
-    #[inline]
-    pub fn born(&mut self, at: u64, number: u32, size: u64) -> Option<Block> {
+    /// Makes room for what is noted of the block at `at`. `None` if there is no memory for that, or can be no block.
+    #[inline(always)]
+    pub fn place(&mut self, at: u64) -> Option<Place> {
+        if !Self::is_place(at) {
+            return None;
+        }
+        let block = match self.near(at) {
+            Some(block) => block,
+            None => {
+                self.table.room(at)?;
+                self.come_near(at)?
+            }
+        };
+        Some(Place { at, block })
+    }
+
+    /// Where the block at `at` is noted, if its table was used lately. It lies there until the tables are freed, because all blocks have one
+    /// size there.
+    #[inline(always)]
+    fn near(&self, at: u64) -> Option<*mut Block> {
+        let page = at >> PAGE_SHIFT;
+        let near = &self.near[page as usize % NEAR];
+        (near.page == page).then(|| near.first.wrapping_add(grain_of(at)))
+    }
+
+    /// The same where it was not, if it has a table.
+    #[inline(never)]
+    fn come_near(&mut self, at: u64) -> Option<*mut Block> {
+        let block = self.table.find(at)?;
+        let page = at >> PAGE_SHIFT;
+        self.near[page as usize % NEAR] = Near {
+            page,
+            first: block.wrapping_sub(grain_of(at)),
+        };
+        Some(block)
+    }
+
+    /// Notes that the block of this place was taken, and returns what was known under its address: nothing, unless its death was not seen.
+    /// The place was made since the tables were opened.
+    #[inline(always)]
+    pub fn born(&mut self, place: Place, number: u32, size: u64) -> Block {
         let small = u32::try_from(size).map_or(LISTED, |size| size.min(LISTED));
         let block = Block {
             number,
             size: small,
         };
-        let before = self.table.replace(at, block)?;
+        // SAFETY: it leads into a table of its page, which lies there until the tables are freed, which the caller excludes; `self` is borrowed
+        // mutably.
+        let before = unsafe { place.block.replace(block) };
         if before.size & !OWNER == LISTED {
-            self.unlist(at);
+            self.unlist(place.at);
         }
         if small == LISTED {
-            self.listed.push((at, size))?;
+            // Without memory for the list it counts with the least size of such blocks.
+            let _ = self.listed.push((place.at, size));
         }
-        Some(before)
+        before
     }
 
     /// Notes that a block is freed, and returns what was known of it.
-    #[inline]
+    #[inline(always)]
     pub fn dead(&mut self, at: u64) -> Option<Known> {
         if !Self::is_place(at) {
             return None;
         }
-        let block = self.table.clear(at);
+        let noted = match self.near(at) {
+            Some(noted) => noted,
+            None => self.come_near(at)?,
+        };
+        // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
+        let block = unsafe { noted.replace(Block::NONE) };
         if block == Block::NONE {
             return None;
         }
@@ -120,7 +198,8 @@ impl Blocks {
 
     /// Notes again a block that was to be freed and was not.
     pub fn restore(&mut self, at: u64, known: Known) -> Option<()> {
-        self.born(at, known.block.number, known.size)?;
+        let place = self.place(at)?;
+        self.born(place, known.block.number, known.size);
         if known.block.is_owner() {
             self.own(at)?;
         }
@@ -175,6 +254,7 @@ impl Blocks {
 
     /// Unmaps all of it.
     pub fn free(&mut self) {
+        self.near = [Near::NOTHING; NEAR];
         self.table.free();
         self.listed.free();
     }

@@ -17,12 +17,15 @@ pub struct Counted {
     main: u64,
     /// The VM's function that returns the current thread state ([`vm::python::Facts::current`]).
     current: u64,
+    /// Whether that state is read where the function reads it, without a call.
+    is_read: bool,
 }
 
 static mut COUNTED: Counted = Counted {
     reader: None,
     main: 0,
     current: 0,
+    is_read: false,
 };
 
 /// Who calls.
@@ -44,13 +47,18 @@ pub fn caller() -> Caller {
         reader,
         main,
         current,
+        is_read,
     } = unsafe { &*(&raw const COUNTED) };
     let Some(reader) = reader.as_ref() else {
         return Caller::Unlocked;
     };
-    // SAFETY: the command has found this function of the VM by its name; it takes no lock, allocates nothing and may be called by any thread.
-    let current = unsafe { at::<unsafe extern "C" fn() -> u64>(*current)() };
-    match reader.current_state(thread_pointer(), current, sys::is_readable) {
+    let id = thread_pointer();
+    let current = match *is_read {
+        true => reader.current(id).ok().flatten().unwrap_or(0),
+        // SAFETY: the command has found this function of the VM by its name.
+        false => unsafe { returned(*current) },
+    };
+    match reader.current_state(id, current, sys::is_readable) {
         Ok(Some(state)) if *main == 0 || reader.interpreter_of(state) == Ok(*main) => {
             Caller::Counted(state)
         }
@@ -59,7 +67,16 @@ pub fn caller() -> Caller {
     }
 }
 
-/// Who is counted of this Python; `None` if threads do not find their states, or if the death of code is not that of a block.
+/// What the VM's function says.
+///
+/// # Safety
+/// It is that function, which takes no lock, allocates nothing and may be called by any thread.
+unsafe fn returned(function: u64) -> u64 {
+    // SAFETY: as the caller says.
+    unsafe { at::<unsafe extern "C" fn() -> u64>(function)() }
+}
+
+/// Who is counted of this Python, whose lock the running thread has; `None` if threads do not find their states, or if the death of code is not that of a block.
 pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
     let facts = reader.facts();
     let current = facts.current();
@@ -70,10 +87,13 @@ pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
         true => 0,
         false => reader.main_interpreter().ok()?,
     };
+    // SAFETY: the command has found this function of the VM by its name.
+    let is_read = reader.reads_current(thread_pointer(), unsafe { returned(current) });
     Some(Counted {
         reader: Some(reader),
         main,
         current,
+        is_read,
     })
 }
 

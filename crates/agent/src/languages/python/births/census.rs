@@ -3,23 +3,26 @@
 //! It may have the VM collect first (`PyGC_Collect`), so that what is left of garbage in cycles does not count as living. That runs the
 //! program's finalizers, so nothing of ours is held meanwhile, and other threads may run. They run on the thread that collects, and a
 //! finalizer may wait for a lock that the program holds around a call that this thread waits in (`with lock: sleep()`): it would wait for
-//! ever. So there is no collection within such a call, nor directly after it, but only where Python's code runs.
+//! ever. So there is no collection within such a call, nor directly after it, but only where Python's code runs. Where the main thread waits,
+//! the command brings the VM to collect by itself, on whichever thread comes to it (`vm::python::Automatic`).
 
 use super::allocator;
-use super::counting::{Births, Held, tell_lost};
+use super::counting::{Held, tell_lost};
+use super::state::Births;
 use crate::births::tally::{add_living, row};
 use crate::guard;
 use crate::languages::python::functions::function;
 use crate::languages::python::snapshot::reader;
+use crate::memory::bound::Kept;
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use vm::python::api::COLLECT;
-use wire::control_page::{CENSUS_BLOCKED, CENSUS_COLLECT};
+use wire::control_page::{CENSUS_BLOCKED, CENSUS_COLLECT, CENSUS_RAN, CENSUS_TIME};
 use wire::ledger::Uncollected;
 use wire::slots::{epoch_of, site_of};
 use wire::{Farewell, Ledger, Reply};
 
-/// Counts the living blocks, as `argument` says (`wire::control_page::CENSUS_COLLECT`, `CENSUS_BLOCKED`). The VM's lock is held, at a safe
+/// Counts the living blocks, as `argument` says (`wire::control_page::CENSUS_COLLECT`, `CENSUS_BLOCKED`, `CENSUS_RAN`). The VM's lock is held, at a safe
 /// point.
 pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, at a safe point.
@@ -51,8 +54,11 @@ pub fn take(argument: u64) -> Reply {
     Reply::Done
 }
 
-/// Has the VM collect, if that is asked for and may be. Returns how long it took, or why there was no collection.
+/// Has the VM collect, if that is asked for and may be, and it has not just done so. Returns how long it took, or why there was no collection.
 fn collect(argument: u64) -> Result<u64, Uncollected> {
+    if argument & CENSUS_RAN != 0 {
+        return Ok((argument >> CENSUS_TIME).max(1));
+    }
     let why = match reader() {
         _ if argument & CENSUS_COLLECT == 0 => Uncollected::Unasked,
         _ if argument & CENSUS_BLOCKED != 0 => Uncollected::Blocked,
@@ -86,6 +92,7 @@ extern "C" fn count(held: u64) -> u64 {
 impl Births {
     /// Counts the living by site. `None`: there is no memory for that.
     fn count(&mut self, ledger: &mut Ledger) -> Option<()> {
+        let _kept = Kept::open();
         self.tally.free(ledger);
         self.books.reuse_freed(ledger);
         (

@@ -1,6 +1,6 @@
 //! Books each birth at its line, on the thread that makes the object.
 
-use super::agent::{Agent, NEWBORNS, Newborn};
+use super::agent::{Agent, NEWBORNS, NOBODY, Newborn};
 use super::names::{Type, class_key, is_code, trace_arg};
 use crate::births::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
 use crate::guard;
@@ -79,7 +79,21 @@ impl Agent {
         if epoch & OPEN != 0 {
             self.newborns[at].account = self.own.count(ledger, site);
         }
-        self.slots.set(object, epoch as u32 | site)
+        let noted = self.slots.set(object, epoch as u32 | site);
+        if noted.is_none() {
+            self.newborns[at] = NOBODY;
+            self.books.unborn(ledger, site);
+        }
+        noted
+    }
+
+    /// Makes the slot of a birth that was not booked nobody's: its number is that of the object before.
+    #[cold]
+    #[inline(never)]
+    pub fn disown(&mut self, arg: u64) {
+        // SAFETY: the VM hands a valid record to its hooks.
+        let object = unsafe { *kept::<u64>(arg + trace_arg::DATA) };
+        self.slots.clear(object);
     }
 
     /// Books a birth in a method that the VM itself has written in Ruby (`<internal:kernel>`), at the nearest calling line

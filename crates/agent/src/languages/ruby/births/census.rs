@@ -10,6 +10,7 @@ use super::names::Type;
 use crate::births::books::site_at;
 use crate::births::tally::{Tally, add_living, row};
 use crate::guard;
+use crate::memory::bound::Kept;
 use crate::memory::follow::{kept, ours};
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
@@ -58,6 +59,7 @@ pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, and no Ruby code runs from here to the end, so no other reference
     // to `AGENT` or `LEDGER` is made but by `on_page`.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    let _kept = Kept::open();
     free(ledger);
     (ledger.slots, ledger.unsized_objects, ledger.empty_bytes) = (0, 0, 0);
     ledger.large_count = 0;

@@ -70,6 +70,7 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
     } else {
         if agent.birth(ledger, arg).is_none() {
             ledger.lost_memory += 1;
+            agent.disown(arg);
         }
         agent.presence.until_look -= 1;
         if agent.presence.until_look == 0 {

@@ -91,7 +91,11 @@ fn summary(state: &State) -> Line<'static> {
             None => format!("paused {walk} count, no GC{looks}"),
         }
     });
-    let objects = plural(total.live, "object", "objects");
+    let [one, many] = match state.guest() {
+        Some(census) => census.counted(),
+        None => ["object", "objects"],
+    };
+    let objects = plural(total.live, one, many);
     let mut spans = vec![
         Span::raw(format!("{} {objects} ", grouped(total.live))),
         Span::styled(change(grown.live), tone(state, grown.live)),

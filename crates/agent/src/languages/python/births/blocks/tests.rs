@@ -1,6 +1,7 @@
 //! The living blocks, against a map from address to number and size.
 
 use super::*;
+use crate::memory::bound;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -12,6 +13,12 @@ fn open() -> Blocks {
     let mut blocks = Blocks::new();
     blocks.open().expect("memory");
     blocks
+}
+
+/// Notes a block; returns what was known under its address.
+fn take(blocks: &mut Blocks, at: u64, number: u32, size: u64) -> Option<Block> {
+    let place = blocks.place(at)?;
+    Some(blocks.born(place, number, size))
 }
 
 fn living(blocks: &Blocks) -> Vec<(u32, u64)> {
@@ -59,7 +66,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Born(at, number, size) => {
-                    let before = blocks.born(at, number, size).expect("memory");
+                    let before = take(&mut blocks, at, number, size).expect("memory");
                     let was = model.insert(at, (number, size, false));
                     prop_assert_eq!(before.is_owner(), was.is_some_and(|(.., owner)| owner));
                 }
@@ -91,17 +98,57 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 64 }, ..ProptestConfig::default() })]
+
+    /// However little memory there is: what could be noted is right, and nothing else is noted.
+    #[test]
+    fn without_memory_the_living_are_those_that_were_noted(
+        steps in steps(),
+        spread in prop::sample::select(std::vec![1u64, 1 << 16, 1 << 30]),
+        most in 0..8u64,
+    ) {
+        let mut blocks = open();
+        bound::allow(most << 20);
+        let far = |at: u64| ARENA + (at - ARENA) / 0x1010 * 16 * spread;
+        let mut model: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Born(at, number, size) => {
+                    // The sizes of the largest are in a list, for which there may be no memory.
+                    let size = size.min(u64::from(LISTED) - 1);
+                    if take(&mut blocks, far(at), number, size).is_some() {
+                        model.insert(far(at), (number, size));
+                    } else {
+                        prop_assert!(!model.contains_key(&far(at)), "what has room keeps it");
+                    }
+                }
+                Step::Dead(at) | Step::Kept(at) => {
+                    let known = blocks.dead(far(at)).map(|known| (known.block.number, known.size));
+                    prop_assert_eq!(known, model.remove(&far(at)));
+                }
+                Step::Own(_) => {}
+            }
+        }
+        let mut wanted: Vec<(u32, u64)> = model.into_values().collect();
+        wanted.sort_unstable();
+        prop_assert_eq!(living(&blocks), wanted);
+        blocks.free();
+        bound::allow(u64::MAX);
+    }
+}
+
 /// An address at which no block of the VM's allocators can begin is refused and changes nothing.
 #[test]
 fn other_addresses_are_refused() {
     let mut blocks = open();
-    blocks.born(ARENA, 5, 100).expect("memory");
+    take(&mut blocks, ARENA, 5, 100).expect("memory");
     for at in [ARENA + 8, ARENA + 1] {
         assert!(!Blocks::is_place(at));
         assert_eq!(blocks.dead(at), None);
         assert_eq!(blocks.own(at), None);
     }
-    assert_eq!(blocks.born(1 << 47, 5, 100), None);
+    assert_eq!(take(&mut blocks, 1 << 47, 5, 100), None);
     assert_eq!(living(&blocks), [(5, 100)]);
     blocks.free();
 }
@@ -110,8 +157,8 @@ fn other_addresses_are_refused() {
 #[test]
 fn what_was_left_is_empty() {
     let mut blocks = open();
-    blocks.born(ARENA, 5, u64::MAX).expect("memory");
+    take(&mut blocks, ARENA, 5, u64::MAX).expect("memory");
     blocks.free();
     assert_eq!((blocks.mapped(), blocks.dead(ARENA)), (0, None));
-    assert_eq!(blocks.born(ARENA, 5, 100), None);
+    assert_eq!(take(&mut blocks, ARENA, 5, 100), None);
 }

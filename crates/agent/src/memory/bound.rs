@@ -1,0 +1,185 @@
+//! The bound of the memory that the books of births take: what the command says ([`wire::ControlPage::most`]).
+//!
+//! Memory that would go beyond it is not mapped, as if the kernel had refused: who wanted it notes a loss. A quarter of it is kept for the
+//! counts of a census ([`Kept`]), and these may always take some, so that what was noted can be reported however full the books are.
+
+use super::sys;
+use state::{for_census, most, set_for_census, set_taken, taken};
+
+/// Maps `bytes` zeroed bytes, which take memory only where they are touched.
+pub fn map(bytes: u64) -> Option<u64> {
+    within(bytes)?;
+    let at = sys::map(bytes)?;
+    set_taken(taken() + bytes);
+    Some(at)
+}
+
+/// Makes a mapping of [`map`] longer; it may move.
+///
+/// # Safety
+/// As for [`sys::remap`].
+pub unsafe fn remap(at: u64, bytes: u64, longer: u64) -> Option<u64> {
+    within(longer.saturating_sub(bytes))?;
+    // SAFETY: as the caller says.
+    let moved = unsafe { sys::remap(at, bytes, longer)? };
+    set_taken((taken() + longer).saturating_sub(bytes));
+    Some(moved)
+}
+
+/// Gives a mapping of [`map`] back.
+///
+/// # Safety
+/// As for [`sys::unmap`].
+pub unsafe fn unmap(at: u64, bytes: u64) {
+    // SAFETY: as the caller says.
+    unsafe { sys::unmap(at, bytes) };
+    set_taken(taken().saturating_sub(bytes));
+}
+
+/// `None` if so many bytes more would be too many.
+fn within(bytes: u64) -> Option<()> {
+    let most = match for_census() {
+        0 => most() - most() / 4,
+        most => most,
+    };
+    (taken().checked_add(bytes)? <= most).then_some(())
+}
+
+/// What the counts of a census may take at least: they are small beside what they count. The bound may have come below what is taken.
+const LEAST_COUNTS: u64 = 1 << 20;
+
+/// While it lives, what is kept for a census may be used. The VM's lock is held.
+pub struct Kept(());
+
+impl Kept {
+    pub fn open() -> Self {
+        let least = taken().saturating_add(LEAST_COUNTS.max(taken() / 8));
+        set_for_census(most().max(least));
+        Kept(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        set_for_census(0);
+    }
+}
+
+/// Bytes that are mapped, and how many may be while a census counts, 0 while none does. They are used with the VM's lock.
+#[cfg(not(test))]
+mod state {
+    use crate::shared::CONTROL_PAGE;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    /// The page has it too, for the command; a child that is forked has what it is a copy of.
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    static FOR_CENSUS: AtomicU64 = AtomicU64::new(0);
+
+    pub fn most() -> u64 {
+        match CONTROL_PAGE.most.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            most => most,
+        }
+    }
+
+    pub fn taken() -> u64 {
+        TAKEN.load(Ordering::Relaxed)
+    }
+
+    pub fn set_taken(bytes: u64) {
+        TAKEN.store(bytes, Ordering::Relaxed);
+        CONTROL_PAGE.taken.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn for_census() -> u64 {
+        FOR_CENSUS.load(Ordering::Relaxed)
+    }
+
+    pub fn set_for_census(bytes: u64) {
+        FOR_CENSUS.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The same for each test, whose threads have books of their own.
+#[cfg(test)]
+mod state {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static MOST: Cell<u64> = const { Cell::new(u64::MAX) };
+        static TAKEN: Cell<u64> = const { Cell::new(0) };
+        static FOR_CENSUS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub fn most() -> u64 {
+        MOST.get()
+    }
+
+    /// Bounds what this test maps from now on.
+    pub fn allow(bytes: u64) {
+        MOST.set(bytes);
+    }
+
+    pub fn taken() -> u64 {
+        TAKEN.get()
+    }
+
+    pub fn set_taken(bytes: u64) {
+        TAKEN.set(bytes);
+    }
+
+    pub fn for_census() -> u64 {
+        FOR_CENSUS.get()
+    }
+
+    pub fn set_for_census(bytes: u64) {
+        FOR_CENSUS.set(bytes);
+    }
+}
+
+/// Has this test map at most so many bytes more than it has mapped; [`u64::MAX`] = as many as it wants.
+#[cfg(test)]
+pub fn allow(bytes: u64) {
+    state::allow(taken().saturating_add(bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_beyond_is_not_mapped() {
+        const MIB: u64 = 1 << 20;
+        allow(64 * MIB);
+        let one = map(40 * MIB).expect("within");
+        assert_eq!(map(16 * MIB), None, "a quarter is kept");
+        {
+            let _kept = Kept::open();
+            let other = map(16 * MIB).expect("for a census");
+            assert_eq!(map(16 * MIB), None);
+            // SAFETY: the mapping was made just now, and no pointer to it was kept.
+            unsafe { unmap(other, 16 * MIB) };
+        }
+        // SAFETY: the mappings were made here, and no pointer into them was kept.
+        let one = unsafe {
+            assert_eq!(remap(one, 40 * MIB, 60 * MIB), None);
+            remap(one, 40 * MIB, 48 * MIB).expect("within")
+        };
+        // The bound comes below what is taken.
+        state::allow(8 * MIB);
+        assert_eq!(map(4096), None);
+        {
+            let _kept = Kept::open();
+            let counts = map(MIB).expect("for a census");
+            // SAFETY: as above.
+            unsafe { unmap(counts, MIB) };
+        }
+        // SAFETY: as above.
+        unsafe { unmap(one, 48 * MIB) };
+        let given = map(6 * MIB).expect("what was given back counts no more");
+        // SAFETY: as above.
+        unsafe { unmap(given, 6 * MIB) };
+        allow(u64::MAX);
+        assert_eq!(taken(), 0);
+    }
+}
