@@ -70,7 +70,7 @@ impl Vm {
         ask!(self, vm => vm.pid())
     }
 
-    pub(crate) fn command(&self) -> &str {
+    pub(crate) fn command(&self) -> &[String] {
         ask!(self, vm => vm.command())
     }
 

@@ -68,7 +68,7 @@ const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
 #[derive(Debug)]
 pub struct Ruby {
     status: Status,
-    command: String,
+    command: Vec<String>,
     memory: Arc<GuestMemory>,
     ruby: Arc<RubyGuest>,
     maps: Arc<Maps>,
@@ -385,7 +385,7 @@ impl Ruby {
     }
 
     /// The guest's command line, as it was when it was opened.
-    pub fn command(&self) -> &str {
+    pub fn command(&self) -> &[String] {
         &self.command
     }
 

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct CountedPython {
     python: Python,
-    command: String,
+    command: Vec<String>,
     open: bool,
     /// Whether it was asked to begin, and nobody has waited for that.
     comes: bool,
@@ -192,7 +192,7 @@ impl CountedPython {
     }
 
     /// The guest's command line, as it was when it was opened.
-    pub fn command(&self) -> &str {
+    pub fn command(&self) -> &[String] {
         &self.command
     }
 

@@ -18,7 +18,7 @@ use super::{DEEPEST, Frame, Function, MOST_BYTES, MOST_FRAMES, MOST_KINDS, OTHER
 const MAGIC: [u8; 8] = *b"lancet-p";
 
 /// The version of the layout, which is read alone.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// More samples nobody takes; sums of that many do not overflow.
 const MOST_SAMPLES: u64 = 1 << 48;
@@ -29,8 +29,10 @@ const LIBRARY: u8 = 2;
 /// What is known of a run of looks beside its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Which processes were looked at.
+    /// Which processes were looked at, in words.
     pub who: String,
+    /// The same one by one.
+    pub processes: Vec<Process>,
     /// How many looks there were, in words.
     pub looks: String,
     /// How long the processes stood still for them, in words.
@@ -41,6 +43,17 @@ pub struct About {
     pub began: u64,
     /// How long was looked.
     pub took: Duration,
+}
+
+/// A process that was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// The words of its command line.
+    pub command: Vec<String>,
+    /// The languages that run in it, with their versions: `Ruby 3.1.2`.
+    pub languages: Vec<String>,
 }
 
 /// Something that was lost in a run of looks.
@@ -88,6 +101,12 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     for text in [&about.who, &about.looks, &about.cost] {
         put_bytes(&mut bytes, text.as_bytes());
     }
+    put(&mut bytes, about.processes.len() as u64);
+    for process in &about.processes {
+        put(&mut bytes, process.pid.into());
+        put_texts(&mut bytes, &process.command);
+        put_texts(&mut bytes, &process.languages);
+    }
     put(&mut bytes, about.missed.len() as u64);
     for missed in &about.missed {
         put_optional(&mut bytes, missed.pid.map(u64::from));
@@ -117,6 +136,13 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     out.write_all(&sum.to_le_bytes())
 }
 
+fn put_texts(bytes: &mut Vec<u8>, texts: &[String]) {
+    put(bytes, texts.len() as u64);
+    for text in texts {
+        put_bytes(bytes, text.as_bytes());
+    }
+}
+
 /// Writes a byte that says whether there is one, and the number.
 fn put_optional(bytes: &mut Vec<u8>, number: Option<u64>) {
     bytes.push(number.is_some().into());
@@ -130,6 +156,14 @@ fn take_optional(take: &mut Take) -> Result<Option<u64>, Wrong> {
         0 => Ok(None),
         _ => take.number().map(Some),
     }
+}
+
+fn take_process(take: &mut Take) -> Result<Process, Wrong> {
+    Ok(Process {
+        pid: take.small()?,
+        command: take.texts()?,
+        languages: take.texts()?,
+    })
 }
 
 fn take_missed(take: &mut Take) -> Result<Missed, Wrong> {
@@ -179,12 +213,17 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
     let mut take = Take(whole.strip_prefix(&MAGIC).ok_or(Error::Foreign)?);
     take.number()?;
     let [who, looks, cost] = [take.text()?, take.text()?, take.text()?];
+    let mut processes = Vec::new();
+    for _ in 0..take.number()? {
+        processes.push(take_process(&mut take)?);
+    }
     let mut missed = Vec::new();
     for _ in 0..take.number()? {
         missed.push(take_missed(&mut take)?);
     }
     let about = About {
         who,
+        processes,
         looks,
         cost,
         missed,
@@ -265,6 +304,11 @@ mod tests {
     fn about() -> About {
         About {
             who: "process 4242 (ruby app.rb)".to_owned(),
+            processes: vec![Process {
+                pid: 4242,
+                command: vec!["ruby".to_owned(), "app.rb".to_owned()],
+                languages: vec!["Ruby 3.1.2".to_owned()],
+            }],
             looks: "478 looks in 5.0 s".to_owned(),
             cost: "stood still for 36.0 ms in all".to_owned(),
             missed: vec![

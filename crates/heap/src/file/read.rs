@@ -121,6 +121,11 @@ struct Reading {
     names: Vec<u32>,
 }
 
+/// The words of a command line, which a NUL parts.
+fn words(text: &str) -> Vec<String> {
+    text.split('\0').map(str::to_owned).collect()
+}
+
 impl Reading {
     fn begin(take: &mut Take) -> Result<Self, Wrong> {
         let mut about = About {
@@ -129,7 +134,7 @@ impl Reading {
             pid: take.number()? as u32 as i32,
             taken_at: take.number()?,
             rss: take.number()?,
-            command_line: take.text()?,
+            command_line: words(&take.text()?),
             host: take.text()?,
             boot: take.text()?,
             started: take.number()?,

@@ -100,7 +100,7 @@ fn answers_are_objects_a_line() {
     assert_eq!(list.len(), 1);
     assert_eq!(
         (&list[0]["state"], &list[0]["pid"]),
-        (&"in force".into(), &guest.pid.into())
+        (&"in_force".into(), &guest.pid.into())
     );
     let said = objects(&done(guest.pid, &["--json", "--undo", "1"]));
     assert_eq!(said[0]["state"], "undone");
