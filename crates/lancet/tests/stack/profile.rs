@@ -258,7 +258,11 @@ fn a_saved_profile_is_shown_again_and_compared() {
     assert!(!shown.stderr.contains("stood still"), "{shown:?}");
     // Whatever form it has, it is that profile.
     let all = records(&profile(&[&new, "--json"]));
-    let samples = all[0]["samples"].as_u64().expect("a number");
+    let samples = schema::first(&all, "profile")["samples"].as_u64();
+    let samples = samples.expect("a number");
+    // Its processes are in the file, too.
+    let command = ["ruby", &script.display().to_string(), "4000"];
+    assert_eq!(all[0]["command"], serde_json::json!(command));
     let lines = profile(&[&new, "--format", "folded"]).stdout;
     let counts = lines
         .lines()

@@ -25,7 +25,7 @@ made.each { |pid| Process.kill(:KILL, pid); Process.wait(pid) }
 
 fn place(records: &[Value], method: &str) -> u64 {
     let here = |record: &&Value| {
-        let function = record["place"]["function"].as_str();
+        let function = record["place"]["qualified"].as_str();
         function.is_some_and(|name| name.contains(method))
     };
     let seen = records
