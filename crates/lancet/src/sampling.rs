@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use frames::live::open::{ALONE, Live, Look, Wanted};
-use frames::profile::saved::Process;
+use frames::profile::saved::{MOST_PROCESSES, Process};
 use inject::lifecycle::{INTERRUPTED, await_end};
 use process::guest::command_line;
 use process::processors::{self, Apart};
@@ -152,7 +152,14 @@ impl Sampled {
 
     /// Returns the processes that were looked at.
     pub fn processes(&self) -> Vec<Process> {
-        self.sampling.processes.values().cloned().collect()
+        let all = &self.sampling.processes;
+        let mut told: Vec<Process> = all.values().flatten().cloned().collect();
+        let more = all.len() - told.len();
+        if more != 0 {
+            let words = vec![format!("{more} more processes")];
+            told.push(Process::new(0, words, Vec::new()));
+        }
+        told
     }
 
     /// Returns what was lost.
@@ -205,7 +212,8 @@ struct Sampling {
     rounds: u64,
     /// How often a process was looked at, and which.
     looks: u64,
-    processes: BTreeMap<i32, Process>,
+    /// `None`: it is not told, because there are too many.
+    processes: BTreeMap<i32, Option<Process>>,
     /// How long all of them stood still for that.
     stood: Duration,
     /// The processes of which some look has not seen every thread.
@@ -223,10 +231,10 @@ impl Sampling {
     fn note(&mut self, pid: i32, live: &Live, look: &Look) {
         self.looks += 1;
         // Now, because one that has ended has no command line any more.
-        self.processes.entry(pid).or_insert_with(|| Process {
-            pid: pid.unsigned_abs(),
-            command: command_line(pid),
-            languages: live.languages(),
+        let is_told = self.processes.len() < MOST_PROCESSES;
+        self.processes.entry(pid).or_insert_with(|| {
+            let told = || Process::new(pid.unsigned_abs(), command_line(pid), live.languages());
+            is_told.then(told)
         });
         self.stood += look.stopped;
         if !look.all {
@@ -316,14 +324,14 @@ mod tests {
         let mut sampling = Sampling {
             rounds: 3,
             looks: 3,
-            processes: BTreeMap::from([(7, Process::default())]),
+            processes: BTreeMap::from([(7, None)]),
             ..Sampling::default()
         };
         let title = |sampling: &Sampling| sampling.title(Duration::from_millis(100));
         assert_eq!(title(&sampling), "3 looks in 0.1 s");
         // The child came after the first round.
         sampling.looks = 5;
-        sampling.processes.insert(8, Process::default());
+        sampling.processes.insert(8, None);
         let told = "3 rounds of looks at 2 processes in 0.1 s";
         assert_eq!(title(&sampling), told);
     }

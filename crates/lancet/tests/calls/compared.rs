@@ -222,6 +222,8 @@ fn what_cannot_be_asked_is_said() {
 /// The lines that a table of `-c --json` has, and how many calls each.
 fn lines(table: &str) -> Vec<(String, u64)> {
     let rows = schema::records(&["calls"], table);
+    // Of a recording, too.
+    assert_eq!(rows[0]["record"], "process", "{table}");
     let rows = rows.iter().filter(|row| row["record"] == "row");
     let rows = rows.map(|row| (schema::site(row), row["calls"].as_u64().expect("a number")));
     rows.filter(|(line, _)| !line.is_empty()).collect()

@@ -65,8 +65,9 @@ pub(crate) fn record_of(process: &saved::Process) -> Process<'_> {
     let languages = process.languages.iter();
     let languages = languages.map(|language| Language::of(language)).collect();
     Process {
+        pid: (process.pid != 0).then_some(process.pid as i32),
         languages: Some(languages),
-        ..Process::new(process.pid as i32, &*process.command)
+        ..Process::new(0, &*process.command)
     }
 }
 
