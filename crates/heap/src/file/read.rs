@@ -121,9 +121,15 @@ struct Reading {
     names: Vec<u32>,
 }
 
-/// The words of a command line, which a NUL parts.
+/// The words of a command line, which a NUL parts; no more than a written one can have.
 fn words(text: &str) -> Vec<String> {
-    text.split('\0').map(str::to_owned).collect()
+    match text {
+        "" => Vec::new(),
+        text => {
+            let words = text.split('\0').take(LONGEST_TEXT);
+            words.map(str::to_owned).collect()
+        }
+    }
 }
 
 impl Reading {
