@@ -44,7 +44,7 @@ class WatchTest < LancetTest
     seen = Lancet.syscalls(c: true) { 5.times { Process.ppid } }
     counts = seen.select { |row| row[:record] == "count" }
     assert_equal 5, (counts.select { |row| row[:name] == "getppid" }.sum { |row| row[:calls] })
-    refute(counts.any? { |row| row[:at].to_s.include?("/lib/lancet/") })
+    refute(counts.any? { |row| row[:place].to_s.include?("/lib/lancet/") })
     assert_equal counts.sum { |row| row[:calls] }, seen.find { |row| row[:record] == "sum" }[:calls]
     refute(seen.any? { |row| %w[process losses].include?(row[:record]) })
     file = nil

@@ -1,9 +1,9 @@
 //! The records of `lancet calls`: `process`, then `call`…, `signal`…, `fork`…, `end`… in the order in which calls end, so that
-//! each call is one object: inner calls before the call around them. With `-c`: `row`…, `total`, behind `descriptors` and
+//! each call is one object: inner calls before the call around them. With `-c`: `row`…, `total`, behind `verdict`…, `descriptors` and
 //! `still_open`… with `--preset files`, behind `allocations` and `not_freed`… with `--preset alloc`. With `--now`: `process`,
 //! `deadlock`…, `standstill`, `gathered`…, `thread`…. The last record is `losses`.
 //!
-//! A place that a row is made by is a text in `at`, as the table has it.
+//! What is made of several processes together, as the rows of `-c`, has a `process` for each of them before all else.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -67,6 +67,11 @@ pub enum Record<'a> {
         /// The time of those that returned.
         total_ns: u64,
     },
+    /// Whether a line leaks, as sentences: before `descriptors` and before `allocations`.
+    Verdict {
+        /// A sentence.
+        text: String,
+    },
     /// Descriptors that were opened while they were watched.
     Descriptors {
         /// How many were opened.
@@ -90,8 +95,9 @@ pub enum Record<'a> {
     StillOpen {
         /// The system call.
         function: &'a str,
-        /// The script's line as text; with `--leaks -k`, where no script makes the call, the native frames; null: none.
-        at: Option<&'a str>,
+        /// Where the script makes it.
+        #[serde(flatten)]
+        site: Site<'a>,
         /// How many it opened there.
         opened: u64,
         /// How many of them are still open.
@@ -131,8 +137,9 @@ pub enum Record<'a> {
     NotFreed {
         /// The function.
         function: &'a str,
-        /// The script's line as text; where no script makes the call, with `-w` the native frames; null: none.
-        at: Option<&'a str>,
+        /// Where the script calls it.
+        #[serde(flatten)]
+        site: Site<'a>,
         /// How often it allocated there.
         allocated: u64,
         /// How many of these are not freed.
@@ -222,14 +229,29 @@ pub struct Call<'a> {
     pub callers: &'a [String],
 }
 
+/// Where the calls of a row come from.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Site<'a> {
+    /// The application's line; null: none.
+    pub place: Option<Place<'a>>,
+    /// Where no line of the application makes the call: the nearest line of a library, with the end of its path; null: none, or `place` is
+    /// there.
+    pub library: Option<Place<'a>>,
+    /// Of the presets `files` and `alloc` where no script makes the call, as far as native frames are asked for: those around it, the caller
+    /// first.
+    pub callers: &'a [String],
+}
+
 /// Calls of one function from one place.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Row<'a> {
     /// The name of the function that is called.
     pub function: &'a str,
-    /// The script's line as text, `app.rb:12 in 'show'`; null: none.
-    pub at: Option<&'a str>,
+    /// Where the script calls it.
+    #[serde(flatten)]
+    pub site: Site<'a>,
     /// How many calls.
     pub calls: u64,
     /// How many of them were left without a return, by an exception or a jump or by the end of their process; they have no time.

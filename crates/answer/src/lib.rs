@@ -5,12 +5,12 @@
 //!
 //! | thing | shape |
 //! |---|---|
-//! | process | the record [`process::Process`], before all else of it, where an answer tells processes apart (not in the tables of `-c`, of `--for` and of `profile`, nor of files); other records name it by `pid` |
+//! | process | the record [`process::Process`], before all else of it; of several that are told of together, as in the tables of `-c`, of `--for` and of `profile`, one for each before all else. Files have none. Other records name it by `pid` |
 //! | place in a program | [`place::Place`]: `path`, `line`, `function` |
 //! | address | [`place::Address`]: a text in hexadecimal, `"0x7f12a8"`, because numbers of JSON are mostly read as doubles |
 //! | length of time, point in time | a whole number of nanoseconds in a field that ends in `_ns`; points in time are since 1970 |
-//! | place in a table whose rows are made by it | a text in `at`, as the table has it |
 //! | size | a whole number of bytes |
+//! | one of several words | in lower case, with `_` between its parts: `too_early`; not names of others (`Fiber`, `SIGTERM`) |
 //! | what was lost | [`losses::Loss`] |
 //! | what is not known | null; a field that only some answers have is left out of the others |
 //!

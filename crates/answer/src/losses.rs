@@ -23,7 +23,7 @@ pub struct Losses<'a> {
 /// What can be lost; docs/losses.md has the same words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     /// A process, or what happened in it from some moment on.
     Process,
@@ -69,8 +69,10 @@ pub enum What {
     Events,
     /// Files or settings that could not be read.
     Files,
-    /// Settings that were not taken back.
+    /// Settings that were not taken back, or not made.
     Settings,
+    /// Patches that were not taken back, or not looked for everywhere.
+    Patches,
 }
 
 /// Something that was lost or refused in a run.
@@ -100,7 +102,7 @@ impl What {
     }
 
     /// Every kind, in the order of docs/losses.md.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Process,
         Self::Leaving,
         Self::Records,
@@ -124,6 +126,7 @@ impl What {
         Self::Events,
         Self::Files,
         Self::Settings,
+        Self::Patches,
     ];
 }
 

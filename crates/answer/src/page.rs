@@ -108,7 +108,7 @@ fn all() -> All {
             "tune",
             "`lancet tune`",
             include_str!("tune.rs"),
-            variants::<tune::Record<Value>>(made),
+            variants::<tune::Record>(made),
         ),
     ];
     let mut defs = made.take_definitions(true);

@@ -1,6 +1,6 @@
 //! The records of `lancet patch`: `process`, then with `--dry-run` `plan`… and `file`…, `setting`… or `script`…; else `patch`…,
-//! `setting`…, `script`…, `once` of what was applied, is listed or was undone, last `stop`. With `--remedies`: `remedy`…. What was
-//! left undone is in the exit code and on standard error; there is no record `losses`.
+//! `setting`…, `script`…, `once` of what was applied, is listed or was undone, then `stop`. With `--remedies`: `remedy`…. Last `losses`:
+//! what could not be done in one of several processes, and what could not be undone.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::losses::Losses;
 use crate::place::{Address, Place};
 use crate::process::Process;
 
@@ -62,7 +63,7 @@ pub enum Record<'a> {
         pid: i32,
         /// Its number, by which it is undone.
         id: u64,
-        /// `planned`, `in force`, `changed`, `undone`.
+        /// `planned`, `in_force`, `changed`, `undone`.
         state: &'a str,
         /// The remedy.
         remedy: &'a str,
@@ -79,7 +80,7 @@ pub enum Record<'a> {
         pid: i32,
         /// Its number, `s1`, by which it is undone; of a plan `s0`.
         id: String,
-        /// `planned`, `in force`, `changed`, `ends`, `undone`.
+        /// `planned`, `in_force`, `changed`, `ends`, `undone`.
         state: &'a str,
         /// The function, as its language names it.
         function: &'a str,
@@ -119,6 +120,8 @@ pub enum Record<'a> {
         /// What it risks, and when it refuses.
         risks: &'a str,
     },
+    /// What was lost or refused in the run: the last record of an output.
+    Losses(Losses<'a>),
 }
 
 /// A function that is, or was, replaced.
@@ -129,7 +132,7 @@ pub struct Patch<'a> {
     pub pid: i32,
     /// Its number, by which it is undone.
     pub id: u64,
-    /// `in force`, `over`, `undone`, `changed`.
+    /// `in_force`, `over`, `undone`, `changed`.
     pub state: &'a str,
     /// In how long it ends by itself; null: never.
     pub ends_in_ns: Option<u64>,

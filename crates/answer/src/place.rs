@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// A place in a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Place<'a> {
     /// The file; null: the place is in no file (code of the VM, of `eval`).
@@ -34,6 +34,17 @@ impl<'a> Place<'a> {
             line: Some(line).filter(|line| *line != 0),
             function: known(function.into()),
             qualified: None,
+        }
+    }
+
+    /// The same with texts of its own.
+    pub fn owned(self) -> Place<'static> {
+        let owned = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
+        Place {
+            path: owned(self.path),
+            line: self.line,
+            function: owned(self.function),
+            qualified: owned(self.qualified),
         }
     }
 }

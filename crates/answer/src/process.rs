@@ -16,15 +16,16 @@ pub struct Process<'a> {
     pub schema: u32,
     /// The process; null: several of them, added up.
     pub pid: Option<i32>,
-    /// Its command line, the words with a space between them; of several processes how many they are, and their command lines.
-    pub command: Cow<'a, str>,
+    /// The words of its command line; where there is none, or it is known as one text alone (core files, some servers), that one. Of
+    /// several processes one text: how many they are, and their command lines.
+    pub command: Cow<'a, [String]>,
     /// The VMs that were found in it; null: none was looked for.
     pub languages: Option<Vec<Language<'a>>>,
 }
 
 impl<'a> Process<'a> {
     /// The record of one process.
-    pub fn new(pid: i32, command: impl Into<Cow<'a, str>>) -> Self {
+    pub fn new(pid: i32, command: impl Into<Cow<'a, [String]>>) -> Self {
         Process {
             schema: SCHEMA,
             pid: Some(pid),

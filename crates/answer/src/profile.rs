@@ -1,5 +1,5 @@
-//! The records of `lancet profile`: `profile`, then `function`…, those with most own samples first; with `--diff`
-//! `profile_difference` and `function_difference`… in their place; last `losses`.
+//! The records of `lancet profile`: `process`…, `verdict`, `profile`, then `function`…, those with most own samples first; with `--diff`
+//! `verdict`, `profile_difference` and `function_difference`… in their place; last `losses`.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -7,13 +7,21 @@ use serde::Serialize;
 
 use crate::losses::Losses;
 use crate::place::Place;
+use crate::process::Process;
 
 /// A record of `lancet profile --format json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record<'a> {
-    /// What was sampled; first.
+    /// A process that was looked at, before all else.
+    Process(Process<'a>),
+    /// Where most of the time goes, or what takes more of it than before.
+    Verdict {
+        /// The same as the table has it.
+        text: String,
+    },
+    /// What was sampled.
     Profile {
         /// Which processes were looked at, as text.
         who: &'a str,

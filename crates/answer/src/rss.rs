@@ -38,7 +38,7 @@ pub enum Record<'a> {
     },
     /// What stands out.
     Finding {
-        /// `free-in-arenas`, `free-in-malloc`, `sparse-heap`, `compaction`.
+        /// `free_in_arenas`, `free_in_malloc`, `sparse_heap`, `compaction`.
         what: Option<&'static str>,
         /// A sentence.
         text: String,
@@ -50,7 +50,7 @@ pub enum Record<'a> {
         /// What it is of: a file, a language.
         of: Option<&'a str>,
         /// The row as the table has it.
-        text: String,
+        name: String,
         /// Resident memory.
         rss: u64,
         /// The same, of shared pages the process's part alone.

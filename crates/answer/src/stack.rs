@@ -1,6 +1,6 @@
 //! The records of `lancet stack`. Of a process or core file: `process`, `look`, `deadlock`…, `standstill`, `gathered`…, then of each stack
 //! `stack` and its `frame`…, the innermost frame first. With `--gc`: `scan`…, and with `--measure` `collections`…. With
-//! `--for`, `--every` or a started program: `looks`, `place`…, `lock`…. Of files (`FILE`, `--gem`, `--process`): `file`…, then
+//! `--for`, `--every` or a started program: `process`…, `looks`, `place`…, `lock`…. Of files (`FILE`, `--gem`, `--process`): `file`…, then
 //! `function`…, the biggest frame first; with `--chains` `chain`…, the deepest first; with `--diff OLD NEW` `difference` and
 //! `change`…, what grew most first. The last record is `losses`.
 
@@ -110,8 +110,10 @@ pub enum Record<'a> {
         running: bool,
         /// The line is the application's; else a library's, because no frame was the application's.
         of_application: bool,
-        /// The line as text.
-        at: &'a str,
+        /// The line; where no script ran the innermost native function that has a name, with its program or library as path.
+        place: Place<'a>,
+        /// It is a native function.
+        native: bool,
         /// What they did there, as text; empty where they ran.
         state: &'a str,
         /// How often a thread was seen there. Threads are added up: `seen` by `looks` is the number of threads, on average.
@@ -127,8 +129,8 @@ pub enum Record<'a> {
         lock: String,
         /// How often a thread was seen that waited for it.
         seen: u64,
-        /// The lines as text, and how often a thread was seen waiting there.
-        at: &'a BTreeMap<String, u64>,
+        /// The lines.
+        at: Vec<SeenAt<'a>>,
     },
     /// A program or library.
     File {
@@ -202,6 +204,18 @@ pub enum Record<'a> {
     Losses(Losses<'a>),
 }
 
+/// A line at which threads waited for a lock.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SeenAt<'a> {
+    /// The line; where no script ran the innermost native function that has a name.
+    pub place: Place<'a>,
+    /// It is a native function.
+    pub native: bool,
+    /// How often a thread was seen there.
+    pub seen: u64,
+}
+
 /// Threads of a process that do not go on.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -269,7 +283,7 @@ pub struct Stack<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Parked {
-    /// `Fiber`, `Thread` (of Ruby, that no kernel thread runs), `greenlet`, `generator`, `coroutine`, `async generator`.
+    /// `Fiber`, `Thread` (of Ruby, that no kernel thread runs), `greenlet`, `generator`, `coroutine`, `async_generator`.
     pub kind: &'static str,
     /// Its object.
     pub object: Address,
@@ -321,7 +335,7 @@ pub struct State<'a> {
 pub struct WaitsFor {
     /// That thread.
     pub tid: i32,
-    /// `unlock` (of a lock), `end` (of that thread), `vm-lock`.
+    /// `unlock` (of a lock), `end` (of that thread), `vm_lock`.
     pub until: &'static str,
 }
 
@@ -329,7 +343,7 @@ pub struct WaitsFor {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Lock {
-    /// `mutex`, `read-write`, `stream` (the lock of a `FILE`), `thread` (the end of a thread).
+    /// `mutex`, `read_write`, `stream` (the lock of a `FILE`), `thread` (the end of a thread).
     pub kind: &'static str,
     /// The id of the thread that holds it; null: not to be found.
     pub owner: Option<i32>,
@@ -345,8 +359,8 @@ pub struct Lock {
 pub struct Others<'a> {
     /// Which entry of the state's `on` it is about, from 0; null: the call itself.
     pub on: Option<usize>,
-    /// What they have to do with it: `lock` (they have locked the file), `locked-meanwhile` (they have locked a database of
-    /// SQLite that this process has open, while the thread sleeps in SQLite), `other-end`, `not-accepted` (they listen and have
+    /// What they have to do with it: `lock` (they have locked the file), `locked_meanwhile` (they have locked a database of
+    /// SQLite that this process has open, while the thread sleeps in SQLite), `other_end`, `not_accepted` (they listen and have
     /// not accepted the connection yet), `listens` (they listen and do not answer), `child` (the child that is waited for),
     /// `children` (any of them is waited for).
     pub role: &'static str,
@@ -365,7 +379,7 @@ pub struct Others<'a> {
     pub in_turn_for: Option<&'a str>,
     /// Of a child whose end is waited for: the process that does not go on, that child or one for whose end it waits; else null.
     pub stands: Option<i32>,
-    /// The path of the other end of a socket, if it has one; of `locked-meanwhile` that of the file.
+    /// The path of the other end of a socket, if it has one; of `locked_meanwhile` that of the file.
     pub path: Option<&'a str>,
     /// False: not all processes, locks or descriptors could be looked at.
     pub all: bool,

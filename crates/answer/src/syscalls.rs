@@ -16,27 +16,7 @@ pub enum Record<'a> {
     /// A system call, when it has ended.
     Syscall(Box<SystemCall<'a>>),
     /// System calls of one name from one place, with `-c`, in the order of the table.
-    Count {
-        /// Of the system call.
-        name: &'a str,
-        /// The native function whose code makes the call, and with `-k` those around it; the first is left out where its name says
-        /// no more than the call's.
-        functions: &'a [String],
-        /// The script's line as text, `app.rb:12 in 'show'`; null: none.
-        at: Option<&'a str>,
-        /// How many calls.
-        calls: u64,
-        /// How many of them have returned: the mean is `total_ns` by this number.
-        returned: u64,
-        /// How many of them failed.
-        errors: u64,
-        /// The time of those that returned.
-        total_ns: u64,
-        /// The shortest; null: none has returned.
-        min_ns: Option<u64>,
-        /// The longest.
-        max_ns: u64,
-    },
+    Count(Box<Count<'a>>),
     /// The sum of the counts.
     Sum {
         /// How many calls.
@@ -48,6 +28,34 @@ pub enum Record<'a> {
         /// The time of those that returned.
         total_ns: u64,
     },
+}
+
+/// System calls of one name from one place.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Count<'a> {
+    /// Of the system call.
+    pub name: &'a str,
+    /// The native function whose code makes the call, and with `-k` those around it; the first is left out where its name says
+    /// no more than the call's.
+    pub functions: &'a [String],
+    /// The application's line; null: none.
+    pub place: Option<Place<'a>>,
+    /// Where no line of the application makes the call: the nearest line of a library, with the end of its path; null: none, or `place`
+    /// is there.
+    pub library: Option<Place<'a>>,
+    /// How many calls.
+    pub calls: u64,
+    /// How many of them have returned: the mean is `total_ns` by this number.
+    pub returned: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// The time of those that returned.
+    pub total_ns: u64,
+    /// The shortest; null: none has returned.
+    pub min_ns: Option<u64>,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// A system call, when it has ended.

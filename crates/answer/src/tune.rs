@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::losses::Losses;
 
-/// A record of `lancet tune --json`; `S` is a setting as the engine has it.
+/// A record of `lancet tune --format json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Record<'a, S> {
+pub enum Record<'a> {
     /// What one check found.
-    Check(Box<Check<'a, S>>),
+    Check(Box<Check<'a>>),
     /// How many checks there were, and how many of each verdict.
     Summary {
         /// How many there were.
@@ -59,19 +59,19 @@ pub enum Record<'a, S> {
 /// What one check found.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Check<'a, S> {
+pub struct Check<'a> {
     /// `T21`.
     pub id: &'a str,
     /// What it is about.
     pub title: &'a str,
-    /// `harmful`, `bad`, `consider`, `obsolete`, `cannot-tell`, `good`, `not-applicable`.
+    /// `harmful`, `bad`, `consider`, `obsolete`, `cannot_tell`, `good`, `not_applicable`.
     pub verdict: &'static str,
     /// What was found, as the line has it.
     pub says: &'a str,
     /// The values that the verdict rests on.
     pub evidence: Vec<Evidence<'a>>,
     /// What `--apply` would write, in this order.
-    pub changes: Vec<Write<'a, S>>,
+    pub changes: Vec<Write<'a>>,
     /// The changes as a person would type them.
     pub commands: Vec<String>,
     /// What is left to do behind them; null: nothing.
@@ -111,11 +111,28 @@ pub struct Evidence<'a> {
 /// One write that would change the verdict.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct Write<'a, S> {
-    /// The setting: its `interface`, and what names it there (`path`; `device` and `field` or `name`).
-    pub setting: S,
+pub struct Write<'a> {
+    /// The setting.
+    pub setting: Setting<'a>,
     /// The value to write.
     pub value: &'a str,
+}
+
+/// A setting: the interface of the kernel that has it, and what names it there.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Setting<'a> {
+    /// `file` (in /proc or /sys); of a network device `feature`, `coalesce`, `ring`, `channels` or `qdisc`; of a process `descriptors` (its
+    /// soft limit) or `affinity`.
+    pub interface: &'static str,
+    /// The file; null: the interface is another.
+    pub path: Option<&'a str>,
+    /// The network device; null: it is none's.
+    pub device: Option<&'a str>,
+    /// What of the device, as the kernel or ethtool(8) calls it; null: there is one alone.
+    pub name: Option<&'a str>,
+    /// The process; null: it is none's.
+    pub pid: Option<i32>,
 }
 
 /// How a process ended.

@@ -18,7 +18,7 @@ pub struct Source<'a> {
     /// The number of the watch; see [`Census::watch`].
     pub watch: u64,
     /// Its command line, as it was when it was opened.
-    pub command: &'a str,
+    pub command: &'a [String],
     /// The directory that it works in.
     pub root: String,
     /// The name of its language.

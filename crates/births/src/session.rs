@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// The guest's command line, as it was when it was opened.
-    pub fn command(&self) -> &str {
+    pub fn command(&self) -> &[String] {
         self.vm.command()
     }
 

@@ -74,7 +74,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
     (prop::collection::vec(site(), 0..30), before).prop_map(move |(sites, before)| Census {
         pid,
         watch: 0,
-        command: "ruby app.rb".into(),
+        command: vec!["ruby".into(), "app.rb".into()],
         root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
@@ -304,7 +304,7 @@ fn a_merge_names_its_guests() {
     let one = Census {
         pid: 11,
         watch: 0,
-        command: "puma: worker".into(),
+        command: vec!["puma: worker".into()],
         root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
@@ -349,7 +349,7 @@ fn a_merge_names_its_guests() {
     };
     let merged = merge(&[one, two]).unwrap();
     assert_eq!(merged.pid, births::analysis::MERGED_PID);
-    assert_eq!(merged.command, "2 processes: puma: worker");
+    assert_eq!(merged.command, ["2 processes: puma: worker"]);
     assert_eq!(merged.version, "3.1.2");
     assert_eq!(merged.seconds, 3.0);
     assert_eq!(merged.gc_pause, Some(Duration::from_millis(9)));

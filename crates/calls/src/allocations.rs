@@ -20,6 +20,7 @@ mod effect;
 use crate::consumer::End;
 use crate::descriptors::part_of;
 use crate::event::{At, Call, Return};
+use crate::site::{Key, Site};
 use effect::Effect;
 use prototypes::Memory;
 use std::cmp::Reverse;
@@ -64,7 +65,7 @@ pub struct Allocating {
 #[derive(Debug)]
 struct Tally {
     call: String,
-    line: String,
+    site: Site,
     allocated: u64,
     /// How many were freed, by the logarithm of their age in nanoseconds.
     freed: [u64; u64::BITS as usize],
@@ -75,8 +76,8 @@ struct Tally {
 pub struct Row {
     /// The function, in the form of `-c`.
     pub call: String,
-    /// The script line; empty where there is none.
-    pub line: String,
+    /// Where it is called.
+    pub site: Site,
     /// How often the function has allocated on this line.
     pub allocated: u64,
     /// How many of those are not freed.
@@ -127,7 +128,7 @@ pub struct Allocations {
     /// How many there are in all processes.
     count: usize,
     rows: Vec<Tally>,
-    by_key: HashMap<(String, String), u32>,
+    by_key: HashMap<Key, u32>,
     foreign: u64,
     untold: u64,
     times: Option<[Duration; 2]>,
@@ -172,8 +173,8 @@ impl Allocations {
         }
     }
 
-    /// Handles the return of a call that allocates. `key` is its row: the function, and the line.
-    pub fn leave(&mut self, at: At, call: Allocating, back: &Return, key: (String, String)) {
+    /// Handles the return of a call that allocates. `key` is its row.
+    pub fn leave(&mut self, at: At, call: Allocating, back: &Return, key: Key) {
         let result = back.returned.rax;
         let address = match call.behind {
             None => result,
@@ -222,23 +223,23 @@ impl Allocations {
         gone
     }
 
-    fn allocated(&mut self, at: At, address: u64, bytes: u64, key: (String, String)) {
+    fn allocated(&mut self, at: At, address: u64, bytes: u64, key: Key) {
         let row = self.row(key);
         self.rows[row as usize].allocated += 1;
         let since = at.time;
         self.put(at.process, address, Block { since, bytes, row });
     }
 
-    fn row(&mut self, key: (String, String)) -> u32 {
+    fn row(&mut self, key: Key) -> u32 {
         let is_new = !self.by_key.contains_key(&key);
         let key = match is_new && self.rows.len() >= MOST_ROWS {
-            true => (crate::summary::OTHERS.to_owned(), String::new()),
+            true => (crate::summary::OTHERS.to_owned(), Site::default()),
             false => key,
         };
-        *self.by_key.entry(key).or_insert_with_key(|(call, line)| {
+        *self.by_key.entry(key).or_insert_with_key(|(call, site)| {
             self.rows.push(Tally {
                 call: call.clone(),
-                line: line.clone(),
+                site: site.clone(),
                 allocated: 0,
                 freed: [0; u64::BITS as usize],
             });
@@ -316,7 +317,7 @@ impl Allocations {
             all.rows.push(Row {
                 leaks: has_verdict && kept.leaks(&tally, watched, all.lost),
                 call: tally.call,
-                line: tally.line,
+                site: tally.site,
                 allocated: tally.allocated,
                 kept: kept.count,
                 bytes: kept.bytes,
@@ -325,7 +326,7 @@ impl Allocations {
                     .map_or(Duration::ZERO, |at| last.saturating_sub(at)),
             });
         }
-        let key = |row: &Row| (Reverse(row.leaks), Reverse(row.bytes), row.line.clone());
+        let key = |row: &Row| (Reverse(row.leaks), Reverse(row.bytes), row.site.clone());
         all.rows.sort_by_cached_key(key);
         all
     }

@@ -17,6 +17,7 @@ pub mod names;
 pub use effect::{Opening, all};
 
 use crate::event::{At, Call, Return};
+use crate::site::{Key, Site};
 use effect::Effect;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -77,7 +78,7 @@ struct Table {
 #[derive(Debug)]
 struct Tally {
     call: String,
-    line: String,
+    site: Site,
     opened: u64,
 }
 
@@ -86,8 +87,8 @@ struct Tally {
 pub struct Row {
     /// The system call, in the form of `-c`.
     pub call: String,
-    /// The script line; empty where there is none.
-    pub line: String,
+    /// Where it is made.
+    pub site: Site,
     /// How many descriptors the system call opened on this line.
     pub opened: u64,
     /// How many of those are still open.
@@ -129,7 +130,7 @@ pub struct StillOpen {
 pub struct Descriptors {
     processes: HashMap<i32, Table>,
     rows: Vec<Tally>,
-    by_key: HashMap<(String, String), usize>,
+    by_key: HashMap<Key, usize>,
     times: Option<[Duration; 2]>,
 }
 
@@ -152,8 +153,8 @@ impl Descriptors {
         }
     }
 
-    /// Handles the return of a call that opens descriptors. `key` is its row: the call, and the line.
-    pub fn leave(&mut self, at: At, opening: Opening, back: &Return, key: (String, String)) {
+    /// Handles the return of a call that opens descriptors. `key` is its row.
+    pub fn leave(&mut self, at: At, opening: Opening, back: &Return, key: Key) {
         let result = back.returned.rax;
         if (result as i32) < 0 {
             // The call failed.
@@ -164,11 +165,11 @@ impl Descriptors {
         }
     }
 
-    fn open(&mut self, at: At, opening: Opening, fd: u32, key: (String, String)) {
-        let row = *self.by_key.entry(key).or_insert_with_key(|(call, line)| {
+    fn open(&mut self, at: At, opening: Opening, fd: u32, key: Key) {
+        let row = *self.by_key.entry(key).or_insert_with_key(|(call, site)| {
             self.rows.push(Tally {
                 call: call.clone(),
-                line: line.clone(),
+                site: site.clone(),
                 opened: 0,
             });
             self.rows.len() - 1
@@ -208,14 +209,14 @@ impl Descriptors {
             all.rows.push(Row {
                 leaks: leaks(&open, tally.opened, first, all.watched),
                 call: tally.call,
-                line: tally.line,
+                site: tally.site,
                 opened: tally.opened,
                 open: open.len() as u64,
                 oldest: last.saturating_sub(oldest),
                 example,
             });
         }
-        let key = |row: &Row| (Reverse(row.leaks), Reverse(row.open), row.line.clone());
+        let key = |row: &Row| (Reverse(row.leaks), Reverse(row.open), row.site.clone());
         all.rows.sort_by_cached_key(key);
         all
     }

@@ -47,6 +47,7 @@ pub mod replay;
 mod select;
 pub mod signals;
 pub mod signatures;
+pub mod site;
 pub mod source;
 pub mod stacks;
 pub mod summary;

@@ -163,10 +163,12 @@ impl Source for Replay<'_> {
         }
         if let Way::Counted(tally) = &mut self.way {
             match tally.read(&self.recording) {
-                Ok(true) => {}
+                Ok(true) => return Ok(Flow::More),
                 Ok(false) => self.end(None),
                 Err(error) => self.end(Some(error)),
             }
+            // Which processes the counts are of.
+            self.tell_opened(sink, u64::MAX, None)?;
             return Ok(Flow::More);
         }
         for _ in 0..BATCH {

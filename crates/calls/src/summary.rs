@@ -16,6 +16,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use crate::site::{Key, Site};
 pub use wire::calls::BUCKETS;
 use wire::calls::{bucket, bucket_start};
 
@@ -55,10 +57,6 @@ impl Default for Row {
         }
     }
 }
-
-/// The key of a row: the function's name with what a preset's calls have in common, and the script line as text, which is empty
-/// without a line.
-pub type Key = (String, String);
 
 /// Limit of the rows that are kept: a program that writes values into its statements has a new statement with each call, and a row
 /// takes up to 6 KiB.
@@ -163,13 +161,13 @@ impl Rows {
         self.times.map(|(first, last)| last.saturating_sub(first))
     }
 
-    fn key(&self, function: &Function, line: Option<&Line>) -> Key {
+    fn key(&self, function: &Function, line: Option<&Arc<Line>>) -> Key {
         let name = if self.demangle {
             readable(&function.shown())
         } else {
             function.shown().into_owned()
         };
-        (name, line.map(Line::to_string).unwrap_or_default())
+        (name, line.map(Site::of).unwrap_or_default())
     }
 
     /// Adds the counts of a guest.
@@ -179,7 +177,7 @@ impl Rows {
             // The call is still open.
             return;
         }
-        let key = self.key(&count.function, count.line.as_deref());
+        let key = self.key(&count.function, count.line.as_ref());
         let calls = counted.returned.saturating_add(counted.left);
         if key.0 == OTHERS {
             self.others = self.others.saturating_add(calls);
@@ -204,10 +202,9 @@ impl Rows {
 
     /// Returns the key of a call's row, with what a preset's calls have in common.
     fn key_of(&mut self, open: &Open) -> Key {
-        let (mut name, mut line) = self.key(&open.function, open.line.as_deref());
+        let (mut name, mut site) = self.key(&open.function, open.line.as_ref());
         if !open.callers.is_empty() && self.rows.len() < MOST_BY_STACK {
-            let frames = open.callers.iter().map(|caller| caller.name());
-            line = frames.collect::<Vec<_>>().join(" ← ");
+            site = Site::of_frames(open.callers.iter().map(|caller| caller.name()).collect());
         }
         if let Some(group) = &open.ticket.group {
             if let Some(adds) = self.groups.adds_as(&open.function) {
@@ -215,7 +212,7 @@ impl Rows {
             }
             name = format!("{name} {group}");
         }
-        (name, line)
+        (name, site)
     }
 
     /// Adds a call that was reported.
@@ -252,7 +249,7 @@ impl Rows {
         let is_new = !self.rows.contains_key(&key);
         let key = if is_new && self.rows.len() >= MOST {
             self.others = self.others.saturating_add(calls);
-            (OTHERS.to_owned(), String::new())
+            (OTHERS.to_owned(), Site::default())
         } else {
             key
         };

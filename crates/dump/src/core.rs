@@ -92,7 +92,8 @@ fn about(path: &Path, core: &Core, contents: bool) -> About {
     About {
         pid: core.pid(),
         taken_at: since.map_or(0, |since| since.as_nanos() as u64),
-        command_line: core.command().to_owned(),
+        // The kernel writes the words as one text.
+        command_line: vec![core.command().to_owned()],
         contents,
         ..About::default()
     }

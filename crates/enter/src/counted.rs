@@ -21,7 +21,7 @@ pub trait Counted: Debug {
     fn pid(&self) -> i32;
 
     /// Its command line, as it was when it was opened.
-    fn command(&self) -> &str;
+    fn command(&self) -> &[String];
 
     /// Its memory, read and written through `/proc/PID/mem`.
     fn memory(&self) -> &GuestMemory;

@@ -50,7 +50,7 @@ const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
 #[derive(Debug)]
 pub struct Ruby {
     status: Status,
-    command: String,
+    command: Vec<String>,
     memory: Arc<GuestMemory>,
     ruby: Arc<RubyGuest>,
     maps: Arc<Maps>,

@@ -49,7 +49,7 @@ pub fn planted() -> Snapshot {
         language: "ruby".into(),
         version: "3.1.2".into(),
         pid: 4242,
-        command_line: "bin/shop".into(),
+        command_line: vec!["bin/shop".into()],
         host: "web1".into(),
         rss: 5 << 20,
         taken_at: WATCHED + 20_000_000_000,

@@ -13,8 +13,8 @@ pub struct About {
     pub taken_at: u64,
     /// Resident memory of the process at that time, in bytes; 0 = unknown.
     pub rss: u64,
-    /// The command line, arguments separated by spaces.
-    pub command_line: String,
+    /// The words of the command line.
+    pub command_line: Vec<String>,
     /// The name of the machine.
     pub host: String,
     /// The id of the machine's start, `/proc/sys/kernel/random/boot_id`; empty = unknown, as of a core file.

@@ -10,7 +10,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use frames::live::open::{ALONE, Live, Look, Wanted};
+use frames::profile::saved::{MOST_PROCESSES, Process};
 use inject::lifecycle::{INTERRUPTED, await_end};
+use process::guest::command_line;
 use process::processors::{self, Apart};
 use process::snapshot::Activity;
 use report::figures::{grouped, pause, plural};
@@ -90,7 +92,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         let before = sampling.stood;
         sampling.rounds += 1;
         watched.look(wanted, &mut losses, &is_over, |pid, live, look| {
-            sampling.note(pid, look);
+            sampling.note(pid, live, look);
             seen(pid, live, look);
         });
         let (now, stopped) = (Instant::now(), sampling.stood - before);
@@ -148,18 +150,30 @@ impl Sampled {
         format!("stood still for {} in all", pause(self.sampling.stood))
     }
 
+    /// Returns the processes that were looked at.
+    pub fn processes(&self) -> Vec<Process> {
+        let all = &self.sampling.processes;
+        let mut told: Vec<Process> = all.values().flatten().cloned().collect();
+        let more = all.len() - told.len();
+        if more != 0 {
+            let words = vec![format!("{more} more processes")];
+            told.push(Process::new(0, words, Vec::new()));
+        }
+        told
+    }
+
     /// Returns what was lost.
     pub fn missed(&self) -> &[Loss] {
         self.losses.all()
     }
 
-    /// Says what the looks cost and what they missed, as a last record where the answer `is_json`, and returns the exit code, which is that
+    /// Says what the looks cost and what they missed, as a last record where the answer `has_records`, and returns the exit code, which is that
     /// of a program that was started, once it has ended.
-    pub fn finish(mut self, sink: &mut Sink, is_json: bool) -> anyhow::Result<u8> {
+    pub fn finish(mut self, sink: &mut Sink, has_records: bool) -> anyhow::Result<u8> {
         sink.out.flush()?;
         tell!("{}; {}", self.looks, self.cost());
         self.losses.say_held();
-        if is_json {
+        if has_records {
             self.losses.write(&mut sink.out)?;
             sink.out.flush()?;
         }
@@ -198,7 +212,8 @@ struct Sampling {
     rounds: u64,
     /// How often a process was looked at, and which.
     looks: u64,
-    processes: BTreeSet<i32>,
+    /// `None`: it is not told, because there are too many.
+    processes: BTreeMap<i32, Option<Process>>,
     /// How long all of them stood still for that.
     stood: Duration,
     /// The processes of which some look has not seen every thread.
@@ -213,9 +228,14 @@ struct Sampling {
 
 impl Sampling {
     /// Notes a look at a process.
-    fn note(&mut self, pid: i32, look: &Look) {
+    fn note(&mut self, pid: i32, live: &Live, look: &Look) {
         self.looks += 1;
-        self.processes.insert(pid);
+        // Now, because one that has ended has no command line any more.
+        let is_told = self.processes.len() < MOST_PROCESSES;
+        self.processes.entry(pid).or_insert_with(|| {
+            let told = || Process::new(pid.unsigned_abs(), command_line(pid), live.languages());
+            is_told.then(told)
+        });
         self.stood += look.stopped;
         if !look.all {
             self.missed.insert(pid);
@@ -304,14 +324,14 @@ mod tests {
         let mut sampling = Sampling {
             rounds: 3,
             looks: 3,
-            processes: BTreeSet::from([7]),
+            processes: BTreeMap::from([(7, None)]),
             ..Sampling::default()
         };
         let title = |sampling: &Sampling| sampling.title(Duration::from_millis(100));
         assert_eq!(title(&sampling), "3 looks in 0.1 s");
         // The child came after the first round.
         sampling.looks = 5;
-        sampling.processes.insert(8);
+        sampling.processes.insert(8, None);
         let told = "3 rounds of looks at 2 processes in 0.1 s";
         assert_eq!(title(&sampling), told);
     }

@@ -14,6 +14,7 @@ pub use run::{LACKS, LOST_UNTIL_NOW, READY, run};
 use args::Common;
 use calls::consumer::Consumer;
 use calls::{Messages, Options, Signatures};
+use report::forms::Form;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,8 +69,8 @@ pub trait Asked {
     /// Whether they are counted, and a table is shown at the end.
     fn counts(&self) -> bool;
 
-    /// Whether they are shown for programs: the losses of the run are the last record.
-    fn is_json(&self) -> bool;
+    /// What shows their records, of which the losses of the run are the last; `None`: they are shown as a text of the command's own.
+    fn form(&self) -> Option<&'static Form>;
 
     /// Whether it is said that a process is seen by ptrace where nothing speaks against hooks.
     fn tells_tracing(&self) -> bool {

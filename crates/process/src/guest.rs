@@ -307,17 +307,16 @@ pub fn command_words(pid: i32) -> Vec<String> {
     words
 }
 
-/// Returns the command line of a process, its words joined by blanks; for a process without one, its name.
-pub fn command_line(pid: i32) -> String {
+/// Returns the words of the command line of a process by which it is told of, without empty ones: what a program has written over its
+/// own may end in many. For a process without one, its name.
+pub fn command_line(pid: i32) -> Vec<String> {
     let mut line = command_words(pid);
     line.retain(|word| !word.is_empty());
     if line.is_empty() {
-        Status::read(pid)
-            .map(|status| status.name)
-            .unwrap_or_default()
-    } else {
-        line.join(" ")
+        let status = Status::read(pid);
+        line.extend(status.map(|status| status.name));
     }
+    line
 }
 
 /// Returns the directory that a process works in; `None` if it cannot be read.

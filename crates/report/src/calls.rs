@@ -16,6 +16,7 @@ pub mod formats;
 pub mod json;
 pub mod lines;
 mod not_freed;
+mod processes;
 mod still_open;
 pub mod summary;
 mod summary_json;
@@ -27,6 +28,7 @@ pub use format::Format;
 pub use formats::{FORMATS, JSON, LINES};
 pub use json::Json;
 pub use lines::Lines;
+pub use processes::Processes;
 pub use summary::Summary;
 
 use prototypes::{Detail, Show};

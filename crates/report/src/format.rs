@@ -7,4 +7,9 @@ pub trait Format: Sync + 'static {
 
     /// One line about it for the help, without a full stop.
     fn about(&self) -> &'static str;
+
+    /// Whether it writes records. The user then chooses among all forms that show records ([`crate::forms`]), and never writes its name.
+    fn has_records(&self) -> bool {
+        false
+    }
 }

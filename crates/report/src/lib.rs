@@ -11,7 +11,8 @@
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
-//! | [`losses`] | what was lost in a run of any command, as JSON |
+//! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown |
+//! | [`losses`] | what was lost in a run of any command, as a record |
 //! | [`text`], [`figures`], `columns`, [`style`], [`json`], `pprof` | what the commands share: escaping, numbers, aligned columns, colour, JSON lines, stacks as pprof reads them |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
@@ -19,8 +20,8 @@
 //! Every text format passes the strings of the guest through [`text::printable`] and nothing else, because a file
 //! name may hold a terminal escape or a newline, and neither may reach the reader's terminal or split a line.
 //!
-//! To add a format, write a file in the command's folder and name it in the list of that folder's `mod.rs`; where the
-//! format is chosen with `--format`, help and completions follow from the list.
+//! To add a form that all commands have, write a file in `forms/` and name it in the list of its `mod.rs`. To add a format of one command, write
+//! a file in the command's folder and name it in the list of that folder's `mod.rs`. Help and completions follow from the lists.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod calls;
 mod columns;
 pub mod figures;
 mod format;
+pub mod forms;
 pub mod heap;
 pub mod json;
 pub mod losses;

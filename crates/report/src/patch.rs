@@ -11,6 +11,13 @@ use patch::{Applied, Inside, Listed, Plan, ScriptPatch, Setting, SettingsPlan, S
 
 pub use template::{Language, Subject, template};
 
+use crate::forms::{Plain, RECORDS};
+
+/// How answers are written, in the order in which help lists them.
+pub static FORMATS: &[&Plain] = &[&LINES, &RECORDS];
+
+static LINES: Plain = Plain::text("lines", "Lines, for people");
+
 /// The process that is told of: its id and what the kernel calls it.
 pub type Of<'g> = (i32, &'g str);
 
@@ -79,7 +86,7 @@ impl Answers<'_> {
         stood: Duration,
     ) -> io::Result<()> {
         if self.json {
-            json::settings(self.out, pid, settings, "in force")?;
+            json::settings(self.out, pid, settings, "in_force")?;
             return json::stood(self.out, pid, stood);
         }
         lines::settings_applied(self.out, pid, settings, note, stood)
@@ -114,7 +121,7 @@ impl Answers<'_> {
     /// Functions of the script that were replaced, and how they are taken back.
     pub fn scripts_applied(&mut self, pid: i32, scripts: &[ScriptPatch]) -> io::Result<()> {
         if self.json {
-            return json::scripts(self.out, pid, scripts, Some("in force"));
+            return json::scripts(self.out, pid, scripts, Some("in_force"));
         }
         lines::scripts_applied(self.out, pid, scripts)
     }

@@ -34,6 +34,19 @@ pub use together::{Shared, Together};
 
 use std::time::Duration;
 
+use crate::forms::{Plain, RECORDS};
+
+/// How calls are written, in the order in which help lists them.
+pub static FORMATS: &[&Plain] = &[&LINES, &STRACE, &RECORDS];
+
+static LINES: Plain = Plain::text(
+    "lines",
+    "A line a call, with the script's line; -c: a table",
+);
+
+/// Lines and table of strace.
+pub static STRACE: Plain = Plain::text("strace", "As strace prints it, without the script's line");
+
 /// Which calls are shown, by what they returned (`-z`, `-Z`, `-e status=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statuses {

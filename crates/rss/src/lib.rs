@@ -65,8 +65,8 @@ impl Default for Budget {
 pub struct Ledger {
     /// Process id in the PID namespace of lancet.
     pub pid: i32,
-    /// Command line, arguments separated by spaces; for a process without one, its name.
-    pub command_line: String,
+    /// The words of its command line; for a process without one, its name.
+    pub command_line: Vec<String>,
     /// When it was looked at: nanoseconds since 1970.
     pub taken_at: u64,
     /// The sum of the rows, which is what the kernel counts (`smaps_rollup`).

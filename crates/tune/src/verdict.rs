@@ -37,8 +37,8 @@ impl Verdict {
     /// Returns the verdict as programs read it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::CannotTell => "cannot-tell",
-            Self::NotApplicable => "not-applicable",
+            Self::CannotTell => "cannot_tell",
+            Self::NotApplicable => "not_applicable",
             other => other.words(),
         }
     }

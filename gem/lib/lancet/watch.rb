@@ -154,10 +154,8 @@ module Lancet
         end
       end
 
-      # Its place is a Hash, in tables of counts a text.
       def ours?(record)
-        places = record.values_at(:place, :library).map { |place| place&.fetch(:path) }
-        [*places, record[:at]].any? { |path| path.to_s.start_with?(OURS) }
+        record.values_at(:place, :library).any? { |place| place && place[:path].to_s.start_with?(OURS) }
       end
     end
   end

@@ -119,6 +119,5 @@ def _without_ours(records):
 
 
 def _is_ours(record):
-    """Its place is a dict, in tables of counts a text."""
     places = [place["path"] for place in (record.get("place"), record.get("library")) if place]
-    return any(path and path.startswith(_companion.HERE + "/") for path in (*places, record.get("at")))
+    return any(path and path.startswith(_companion.HERE + "/") for path in places)

@@ -98,8 +98,8 @@ pub struct Census {
     /// The number of the watch that this is a look of; 0 when several were merged. A process that runs another program, and
     /// one that has got the id of another, are watched anew, and what they hold is no growth of what was there before.
     pub watch: u64,
-    /// The command line of the guest; when several were merged, all their different ones.
-    pub command: String,
+    /// The words of the guest's command line; when several were merged, all their different ones as one text.
+    pub command: Vec<String>,
     /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
     /// several guests that were merged work in several.
     pub root: String,

@@ -23,7 +23,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
     Some(Census {
         pid: MERGED_PID,
         watch: 0,
-        command: format!(
+        command: vec![format!(
             "{} {}: {}",
             censuses.len(),
             if censuses.len() == 1 {
@@ -31,8 +31,8 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             } else {
                 "processes"
             },
-            joined(censuses, |c| c.command.clone())
-        ),
+            joined(censuses, |c| c.command.join(" "))
+        )],
         root: if censuses.iter().all(|c| c.root == first.root) {
             first.root.clone()
         } else {

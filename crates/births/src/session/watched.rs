@@ -40,7 +40,7 @@ pub enum Event {
         /// Its process id, in the PID namespace of lancet.
         pid: i32,
         /// Its command line, as it was when it was opened.
-        command: String,
+        command: Vec<String>,
         /// The name of its language, and the version of its VM.
         language: &'static str,
         /// See `language`.

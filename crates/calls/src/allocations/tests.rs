@@ -77,7 +77,7 @@ impl Guest {
             },
             captures,
         };
-        let key = (name.to_owned(), String::new());
+        let key = (name.to_owned(), Site::default());
         let at = self.at();
         self.allocations.leave(at, call, &back, key);
     }
@@ -178,7 +178,7 @@ fn an_address_is_free_from_the_call_on() {
         ..Return::default()
     };
     let at = guest.at();
-    let key = ("realloc".to_owned(), String::new());
+    let key = ("realloc".to_owned(), Site::default());
     guest.allocations.leave(at, moving, &back, key);
     let all = guest.finish();
     assert_eq!(rows(&all), [("malloc", 1, 2, 9), ("realloc", 1, 1, 800)]);

@@ -52,7 +52,7 @@ impl Guest {
                 },
                 captures: Captures::new(),
             };
-            let key = (name.to_owned(), String::new());
+            let key = (name.to_owned(), Site::default());
             self.descriptors.leave(at, opening, &back, key);
         }
     }

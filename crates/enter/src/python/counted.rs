@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct CountedPython {
     pub(super) python: Python,
-    command: String,
+    command: Vec<String>,
     open: bool,
     /// Whether it was asked to begin, and nobody has waited for that.
     comes: bool,
@@ -190,7 +190,7 @@ impl Counted for CountedPython {
         self.python.entered.pid()
     }
 
-    fn command(&self) -> &str {
+    fn command(&self) -> &[String] {
         &self.command
     }
 

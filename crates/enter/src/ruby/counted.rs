@@ -49,7 +49,7 @@ impl Counted for Ruby {
         Ruby::pid(self)
     }
 
-    fn command(&self) -> &str {
+    fn command(&self) -> &[String] {
         &self.command
     }
 

@@ -18,7 +18,7 @@ use super::{DEEPEST, Frame, Function, MOST_BYTES, MOST_FRAMES, MOST_KINDS, OTHER
 const MAGIC: [u8; 8] = *b"lancet-p";
 
 /// The version of the layout, which is read alone.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// More samples nobody takes; sums of that many do not overflow.
 const MOST_SAMPLES: u64 = 1 << 48;
@@ -29,8 +29,10 @@ const LIBRARY: u8 = 2;
 /// What is known of a run of looks beside its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Which processes were looked at.
+    /// Which processes were looked at, in words.
     pub who: String,
+    /// The same one by one.
+    pub processes: Vec<Process>,
     /// How many looks there were, in words.
     pub looks: String,
     /// How long the processes stood still for them, in words.
@@ -41,6 +43,38 @@ pub struct About {
     pub began: u64,
     /// How long was looked.
     pub took: Duration,
+}
+
+/// A process that was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its id; 0: several that are not told one by one.
+    pub pid: u32,
+    /// The words of its command line.
+    pub command: Vec<String>,
+    /// The languages that run in it, with their versions: `Ruby 3.1.2`.
+    pub languages: Vec<String>,
+}
+
+/// So many processes are told one by one, and so many words of a command line.
+pub const MOST_PROCESSES: usize = 1000;
+const MOST_WORDS: usize = 1000;
+/// No process runs more.
+const MOST_LANGUAGES: usize = 16;
+
+impl Process {
+    /// Makes one; words of a longer command line are cut off.
+    pub fn new(pid: u32, mut command: Vec<String>, languages: Vec<String>) -> Self {
+        if command.len() > MOST_WORDS {
+            command.truncate(MOST_WORDS - 1);
+            command.push("…".to_owned());
+        }
+        Process {
+            pid,
+            command,
+            languages,
+        }
+    }
 }
 
 /// Something that was lost in a run of looks.
@@ -88,6 +122,12 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     for text in [&about.who, &about.looks, &about.cost] {
         put_bytes(&mut bytes, text.as_bytes());
     }
+    put(&mut bytes, about.processes.len() as u64);
+    for process in &about.processes {
+        put(&mut bytes, process.pid.into());
+        put_texts(&mut bytes, &process.command);
+        put_texts(&mut bytes, &process.languages);
+    }
     put(&mut bytes, about.missed.len() as u64);
     for missed in &about.missed {
         put_optional(&mut bytes, missed.pid.map(u64::from));
@@ -117,6 +157,13 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     out.write_all(&sum.to_le_bytes())
 }
 
+fn put_texts(bytes: &mut Vec<u8>, texts: &[String]) {
+    put(bytes, texts.len() as u64);
+    for text in texts {
+        put_bytes(bytes, text.as_bytes());
+    }
+}
+
 /// Writes a byte that says whether there is one, and the number.
 fn put_optional(bytes: &mut Vec<u8>, number: Option<u64>) {
     bytes.push(number.is_some().into());
@@ -130,6 +177,20 @@ fn take_optional(take: &mut Take) -> Result<Option<u64>, Wrong> {
         0 => Ok(None),
         _ => take.number().map(Some),
     }
+}
+
+fn take_process(take: &mut Take) -> Result<Process, Wrong> {
+    Ok(Process {
+        pid: take.small()?,
+        command: take_texts(take, MOST_WORDS)?,
+        languages: take_texts(take, MOST_LANGUAGES)?,
+    })
+}
+
+/// At most so many: each takes more memory than it does in the file.
+fn take_texts(take: &mut Take, most: usize) -> Result<Vec<String>, Wrong> {
+    let count = take.below(most + 1)?;
+    (0..count).map(|_| take.text()).collect()
 }
 
 fn take_missed(take: &mut Take) -> Result<Missed, Wrong> {
@@ -179,12 +240,18 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
     let mut take = Take(whole.strip_prefix(&MAGIC).ok_or(Error::Foreign)?);
     take.number()?;
     let [who, looks, cost] = [take.text()?, take.text()?, take.text()?];
+    let mut processes = Vec::new();
+    // Those that are not told one by one are one more.
+    for _ in 0..take.below(MOST_PROCESSES + 2)? {
+        processes.push(take_process(&mut take)?);
+    }
     let mut missed = Vec::new();
     for _ in 0..take.number()? {
         missed.push(take_missed(&mut take)?);
     }
     let about = About {
         who,
+        processes,
         looks,
         cost,
         missed,
@@ -265,6 +332,11 @@ mod tests {
     fn about() -> About {
         About {
             who: "process 4242 (ruby app.rb)".to_owned(),
+            processes: vec![Process {
+                pid: 4242,
+                command: vec!["ruby".to_owned(), "app.rb".to_owned()],
+                languages: vec!["Ruby 3.1.2".to_owned()],
+            }],
             looks: "478 looks in 5.0 s".to_owned(),
             cost: "stood still for 36.0 ms in all".to_owned(),
             missed: vec![
@@ -337,7 +409,7 @@ mod tests {
 
         #[test]
         fn a_forged_file_is_no_profile_or_one(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut bytes = [&MAGIC[..], &[1], &body].concat();
+            let mut bytes = [&MAGIC[..], &[VERSION as u8], &body].concat();
             bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
             let _ = read(&bytes);
         }
@@ -346,18 +418,36 @@ mod tests {
     #[test]
     fn what_is_no_profile_says_so() {
         assert_eq!(read(b"pprof").unwrap_err(), Error::Foreign);
-        assert_eq!(read(b"lancet-p\x02").unwrap_err(), Error::Version(2));
+        assert_eq!(read(b"lancet-p\x01").unwrap_err(), Error::Version(1));
         let bytes = written(&profile(&[(vec![1], false)]));
         for end in MAGIC.len() + 1..bytes.len() {
             assert_eq!(read(&bytes[..end]).unwrap_err(), Error::Damaged, "{end}");
         }
     }
 
+    #[test]
+    fn processes_and_their_words_are_bounded() {
+        let words = Process::new(7, vec![String::new(); 5000], Vec::new()).command;
+        assert_eq!(words.len(), MOST_WORDS);
+        assert_eq!(words.last().map(String::as_str), Some("…"));
+        let of = |processes: usize| {
+            let about = About {
+                processes: vec![Process::default(); processes],
+                ..about()
+            };
+            let mut out = Vec::new();
+            write(&Profile::default(), &about, &mut out).unwrap();
+            read(&out).map(|(_, about)| about.processes.len())
+        };
+        assert_eq!(of(MOST_PROCESSES + 1), Ok(MOST_PROCESSES + 1));
+        assert_eq!(of(MOST_PROCESSES + 2), Err(Error::Damaged));
+    }
+
     /// Each stack shares most of a thousand frames with the one before: a small file that asks for much.
     #[test]
     fn a_file_asks_for_no_more_memory_than_a_profile_may_take() {
-        let mut bytes = [&MAGIC[..], &[1, 0, 0, 0, 0, 0, 0]].concat();
-        bytes.extend([0; 6]);
+        let mut bytes = [&MAGIC[..], &[VERSION as u8]].concat();
+        bytes.extend([0; 13]);
         put(&mut bytes, 2);
         for name in [b"a", b"b"] {
             put_bytes(&mut bytes, name);

@@ -121,6 +121,17 @@ struct Reading {
     names: Vec<u32>,
 }
 
+/// The words of a command line, which a NUL parts; no more than a written one can have.
+fn words(text: &str) -> Vec<String> {
+    match text {
+        "" => Vec::new(),
+        text => {
+            let words = text.split('\0').take(LONGEST_TEXT);
+            words.map(str::to_owned).collect()
+        }
+    }
+}
+
 impl Reading {
     fn begin(take: &mut Take) -> Result<Self, Wrong> {
         let mut about = About {
@@ -129,7 +140,7 @@ impl Reading {
             pid: take.number()? as u32 as i32,
             taken_at: take.number()?,
             rss: take.number()?,
-            command_line: take.text()?,
+            command_line: words(&take.text()?),
             host: take.text()?,
             boot: take.text()?,
             started: take.number()?,

@@ -120,7 +120,9 @@ impl Snapshot {
         put(raw, u64::from(about.pid as u32));
         put(raw, about.taken_at);
         put(raw, about.rss);
-        put_bytes(raw, cut(&about.command_line, LONGEST_TEXT));
+        // No word holds a NUL.
+        let words = about.command_line.join("\0");
+        put_bytes(raw, cut(&words, LONGEST_TEXT));
         put_bytes(raw, cut(&about.host, LONGEST_TEXT));
         put_bytes(raw, cut(&about.boot, LONGEST_TEXT));
         put(raw, about.started);

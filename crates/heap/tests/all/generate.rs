@@ -131,7 +131,7 @@ impl Heap {
         let mut builder = Builder::new(About {
             language: "some".into(),
             pid: 4242,
-            command_line: "a b".into(),
+            command_line: vec!["a".into(), "b c".into()],
             boot: "a boot".into(),
             started: 77,
             notes: vec!["One thread could not be read.".into()],

@@ -95,6 +95,14 @@ impl Line {
         self.is_of_no_application() && self.path.len() > NO_APPLICATION_TEXT.len()
     }
 
+    /// Of one that stands for the missing line of the application, the library's line: its path as far as it is told, and its number.
+    pub fn library(&self) -> Option<(&str, u32)> {
+        let beside = self.path.strip_prefix(NO_APPLICATION_TEXT)?;
+        let place = beside.strip_prefix(" (")?.strip_suffix(')')?;
+        let (path, line) = place.rsplit_once(':')?;
+        Some((path, line.parse().ok()?))
+    }
+
     /// Returns the text that conditions on lines test.
     pub fn tested(&self) -> String {
         if self.is_of_no_application() {
@@ -204,5 +212,8 @@ mod tests {
             [NO_APPLICATION_TEXT; 2]
         );
         assert!(own.tested().starts_with("app.rb:7"));
+        let beside = Line::of_no_application(&own);
+        assert_eq!(beside.library(), Some(("app.rb", 7)));
+        assert_eq!([&none, &own].map(Line::library), [None; 2]);
     }
 }

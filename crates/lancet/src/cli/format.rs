@@ -1,17 +1,43 @@
-//! The values of `--format`, taken from the list of a command's formats in `report`.
+//! The values of `--format`: those of a command's list of formats in `report`, and of what has records all forms that show records.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use report::Format;
+use report::forms::Chosen;
 
-/// Returns a parser of the names of these formats. Help and completions list the names in the order of the list, each
+use crate::exit::Usage;
+
+/// Returns a parser of what can be chosen of these formats. Help and completions list the names in the order of the list, each
 /// with what it is.
 pub fn one_of<F: Format>(
     formats: &'static [&'static F],
-) -> impl TypedValueParser<Value = &'static F> {
-    let value = |format: &&F| PossibleValue::new(format.name()).help(format.about());
-    let names: Vec<PossibleValue> = formats.iter().map(value).collect();
+) -> impl TypedValueParser<Value = Chosen<F>> {
+    let value = |one: Chosen<F>| PossibleValue::new(one.name()).help(one.about());
+    let names: Vec<PossibleValue> = Chosen::all(formats).map(value).collect();
     PossibleValuesParser::new(names).map(move |name| {
-        let named = formats.iter().find(|format| format.name() == name);
-        *named.expect("the parser lets names of the list through alone")
+        Chosen::all(formats)
+            .find(|one| one.name() == name)
+            .expect("the parser lets names of the list through alone")
     })
+}
+
+/// Refuses a format that is chosen for an answer which has the first one of the list and records alone; `what` the answer is.
+///
+/// # Errors
+/// It is another: the error says which there are.
+pub fn require_first_or_records<F: Format>(
+    chosen: Chosen<F>,
+    formats: &'static [&'static F],
+    what: &str,
+) -> Result<(), Usage> {
+    if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
+        return Ok(());
+    }
+    let first = formats[0].name();
+    let others = Chosen::all(formats).filter(|one| one.form.is_some());
+    let others: Vec<&str> = others.map(|one| one.name()).collect();
+    Err(Usage(format!(
+        "{what} has no --format {}: there are {first}, {}",
+        chosen.name(),
+        others.join(", ")
+    )))
 }

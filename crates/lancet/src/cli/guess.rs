@@ -116,12 +116,6 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
             "`lancet tune --explain {id}` says everything about it, `lancet tune --apply {id} --dry-run` what it would change"
         ));
     }
-    if command == "stack" && has("--format") && !has("--for") && !has("--every") {
-        return Some(
-            "say for how long to look: --for 10s; or how often, until Ctrl-C: --every 10ms"
-                .to_owned(),
-        );
-    }
     if has("-p") || has("--pid") {
         // No program is started, so every option is meant for lancet.
         return for_how_long(rest)
@@ -254,7 +248,6 @@ mod tests {
             ("heap 25970", "`lancet heap -p 25970`"),
             ("heap --rss 25970", ""),
             ("patch 25970 --list", "`lancet patch -p 25970 --list`"),
-            ("stack -p 7 --format svg", "--for 10s"),
         ] {
             let said = guess(line);
             assert!(said.contains(answer), "{line}: {said}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use report::Style;
+use report::forms::Form;
 
 use super::file::private_file;
 use super::patient::Patient;
@@ -42,6 +43,17 @@ impl Sink {
         let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
         let (queue, written) = queued(Patient::new(to), Kind::Lines, most_wait, explain);
         Ok((Box::new(queue), written))
+    }
+
+    /// The same for records, which this form shows there; `None`: what is written goes there as it is.
+    pub fn in_form(self, form: Option<&'static Form>) -> Self {
+        match form {
+            Some(form) => Self {
+                out: form.over(self.out),
+                ..self
+            },
+            None => self,
+        }
     }
 
     /// Opens the file if one is given, else the stream.

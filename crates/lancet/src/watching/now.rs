@@ -2,6 +2,7 @@
 //! look at the threads, as `lancet stack` takes it.
 
 use frames::live::open::Wanted;
+use report::forms::Form;
 use report::stack::now;
 use std::path::Path;
 
@@ -10,9 +11,9 @@ use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Shows what each thread is in; the answer is the exit code.
-pub fn run(pids: &[i32], output: Option<&Path>, json: bool) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(output, Stream::Stdout)?;
+/// Shows what each thread is in, as a text or in a form of its records; the answer is the exit code.
+pub fn run(pids: &[i32], output: Option<&Path>, form: Option<&'static Form>) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(output, Stream::Stdout)?.in_form(form);
     let mut losses = Losses::default();
     let wanted = Wanted {
         states: true,
@@ -21,7 +22,7 @@ pub fn run(pids: &[i32], output: Option<&Path>, json: bool) -> anyhow::Result<u8
     };
     let mut written = Written::default();
     let looked = each(pids, wanted, &mut losses, |subject, _| {
-        if json {
+        if form.is_some() {
             now::write_json(&mut sink.out, subject)?;
             return Ok(sink.out.flush()?);
         }
@@ -32,7 +33,7 @@ pub fn run(pids: &[i32], output: Option<&Path>, json: bool) -> anyhow::Result<u8
     });
     written.write(&mut sink.out)?;
     looked?;
-    if json {
+    if form.is_some() {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
     }

@@ -25,6 +25,7 @@ use inject::Embedded;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use inject::tracee::hold_child_signal;
 use report::losses::{Loss, What};
+use report::syscalls::Shared as SharedOutput;
 use report::text::printable;
 use std::cell::RefCell;
 use std::io::Write;
@@ -130,7 +131,7 @@ fn end(
     (options, heard): (&Options, &Heard),
     source: &mut dyn Source,
     consumer: &mut dyn Consumer,
-    (recorded, written): (Option<Written>, Option<Written>),
+    (recorded, written): (Option<Written>, Option<Told>),
 ) -> anyhow::Result<()> {
     let is_replay = args.recording().is_some();
     if !is_replay {
@@ -267,7 +268,7 @@ fn finish(
 fn finish_files(
     args: &dyn Asked,
     recorded: Option<Written>,
-    written: Option<Written>,
+    told: Option<Told>,
     losses: &mut Losses,
 ) -> anyhow::Result<()> {
     if let (Some(recorded), Some(path)) = (recorded, args.record()) {
@@ -276,13 +277,22 @@ fn finish_files(
             .map_err(|error| not_recorded(path, &error))?;
         losses::say_recording(losses, dropped);
     }
-    if let Some(written) = written {
-        losses::say_output(losses, written.finish()?);
-        if args.is_json() {
+    let Some(Told { written, records }) = told else {
+        return Ok(());
+    };
+    losses::say_output(losses, written.finish()?);
+    match records {
+        Some(mut records) => {
+            losses.write(&mut records)?;
+            records.flush()?;
+            written.finish()?;
+        }
+        None if args.form().is_some() => {
             let mut last = Vec::new();
             losses.write(&mut last)?;
             written.end_with(last)?;
         }
+        None => {}
     }
     Ok(())
 }
@@ -322,13 +332,20 @@ fn record(
 /// A format that shows events.
 type Shown<'a> = Box<dyn Consumer + 'a>;
 
+/// What becomes of our output.
+struct Told {
+    written: Written,
+    /// Where records are written to, if a form makes something else of them: it is not over before the last one.
+    records: Option<SharedOutput>,
+}
+
 /// The format that shows the events, if they are shown, and what becomes of our output.
 fn shown<'a>(
     args: &'a dyn Asked,
     options: &Options,
     signatures: &'a Signatures,
     starts: bool,
-) -> anyhow::Result<(Option<Shown<'a>>, Option<Written>)> {
+) -> anyhow::Result<(Option<Shown<'a>>, Option<Told>)> {
     if !args.shows() {
         return Ok((None, None));
     }
@@ -343,7 +360,13 @@ fn shown<'a>(
         Some(_) => Duration::MAX,
         None => options.most_wait,
     };
-    let (mut out, end) = Output::queued(args.output(), stream, most_wait)?;
+    let (mut out, written) = Output::queued(args.output(), stream, most_wait)?;
+    let mut records = None;
+    if let Some(form) = args.form().filter(|form| !form.is_json()) {
+        let shared = SharedOutput::new(form.over(out));
+        out = Box::new(shared.clone());
+        records = Some(shared);
+    }
     for error in signatures.wrong() {
         // Where and how ltrace says it.
         let prototypes::Error {
@@ -355,7 +378,7 @@ fn shown<'a>(
         writeln!(out, "{file}:{line}: error: {problem}")?;
     }
     let shown = args.consumer(options, signatures, out);
-    Ok((Some(shown), Some(end)))
+    Ok((Some(shown), Some(Told { written, records })))
 }
 
 /// An error that ends the command, with the next step where one is known.

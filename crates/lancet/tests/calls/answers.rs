@@ -131,21 +131,29 @@ fn tables_are_told_to_programs() {
     let output = run(command.args(["sh", "-c", "cd /; cd /nowhere || :"]), LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
     let rows = records(&output.stdout);
+    let kinds = |rows: &[Value]| -> Vec<String> {
+        let kinds = rows.iter().filter_map(|row| row["record"].as_str());
+        kinds.map(str::to_owned).collect()
+    };
     let figures = |row: &Value| (row["calls"].as_u64(), row["errors"].as_u64());
     assert_eq!(
-        (&rows[0]["record"], &rows[0]["name"]),
-        (&"count".into(), &"chdir".into())
+        kinds(&rows),
+        ["process", "count", "sum", "losses"],
+        "{rows:?}"
     );
-    assert_eq!(rows[1]["record"], "sum");
-    for row in &rows[..2] {
+    let command_line = serde_json::json!(["sh", "-c", "cd /; cd /nowhere || :"]);
+    assert_eq!(rows[0]["command"], command_line);
+    assert_eq!(rows[1]["name"], "chdir");
+    for row in &rows[1..3] {
         assert_eq!(figures(row), (Some(2), Some(1)), "{rows:?}");
     }
     let mut command = syscalls(&["--leaks", "--json", "-o", "/dev/stdout", "--"]);
     let output = run(command.args(["sh", "-c", "exec 7</dev/null"]), LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
+    let kinds = kinds(&records(&output.stdout));
     assert_eq!(
-        records(&output.stdout)[0]["record"],
-        "descriptors",
+        kinds[..3],
+        ["process", "verdict", "descriptors"],
         "{output:?}"
     );
 }

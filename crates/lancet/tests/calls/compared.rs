@@ -1,6 +1,6 @@
 //! `--where` on values of the script's language: its numbers, its texts, its nothing, decided in the process; `--at`.
 
-use crate::support::{LIMIT, Snapshot, TempDir, chosen, lancet, run};
+use crate::support::{LIMIT, Snapshot, TempDir, chosen, lancet, run, schema};
 use crate::watch::{calls, hooked, hooked_something, left, text_holds};
 
 const ROUNDS: u64 = 50;
@@ -221,16 +221,12 @@ fn what_cannot_be_asked_is_said() {
 
 /// The lines that a table of `-c --json` has, and how many calls each.
 fn lines(table: &str) -> Vec<(String, u64)> {
-    let field = |row: &str, name: &str| {
-        let (_, value) = row.split_once(&format!("\"{name}\":"))?;
-        let end = value.find([',', '}'])?;
-        Some(value[..end].trim_matches('"').to_owned())
-    };
-    let rows = table.lines().filter_map(|row| {
-        let calls = field(row, "calls")?.parse().ok()?;
-        Some((field(row, "at").filter(|line| line != "null")?, calls))
-    });
-    rows.collect()
+    let rows = schema::records(&["calls"], table);
+    // Of a recording, too.
+    assert_eq!(rows[0]["record"], "process", "{table}");
+    let rows = rows.iter().filter(|row| row["record"] == "row");
+    let rows = rows.map(|row| (schema::site(row), row["calls"].as_u64().expect("a number")));
+    rows.filter(|(line, _)| !line.is_empty()).collect()
 }
 
 /// `--at` in the process and of a recording: the calls of that line, which the table of all lines has.

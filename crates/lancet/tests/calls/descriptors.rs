@@ -31,8 +31,7 @@ fn rounds(mut guest: Guest, about: &str, lines: &[(u64, u64)]) {
     let after = count(guest.pid);
     let output = left(watch, about);
     let records = records(&output.stdout);
-    let all = &records[0];
-    assert_eq!(all["record"], "descriptors", "{about}: {all}");
+    let all = schema::first(&records, "descriptors");
     assert_eq!(all["before"], before, "{about}: {all}");
     assert_eq!(all["before_closed"], 1, "{about}: {all}");
     let open = all["open"].as_u64().expect("a number");
@@ -45,7 +44,7 @@ fn rounds(mut guest: Guest, about: &str, lines: &[(u64, u64)]) {
     );
     let mut by_line: BTreeMap<u64, u64> = BTreeMap::new();
     for row in records.iter().filter(|row| row["record"] == "still_open") {
-        let line = row["at"].as_str().unwrap_or_default();
+        let line = schema::site(row);
         let number = line.split_once("descriptors.").and_then(|(_, rest)| {
             let digits = rest.split(':').nth(1)?.split(' ').next()?;
             digits.parse().ok()
@@ -109,13 +108,14 @@ fn of_calls_whose_result_is_no_descriptor() {
     guest.tell(&ROUNDS.to_string());
     let more: u64 = guest.find("answer ").parse().expect("a number");
     let records = records(&left(watch, "received").stdout);
-    let all = &records[0];
+    let all = schema::first(&records, "descriptors");
     assert_eq!(all["open"], more, "{all}");
     assert_eq!(all["came_unseen"], 0, "{all}");
     let mut opened: BTreeMap<(String, String), u64> = BTreeMap::new();
     for row in records.iter().filter(|row| row["record"] == "still_open") {
         let text = |key: &str| row[key].as_str().unwrap_or_default();
-        let by = text("at").split(" ← ").find(|name| name.starts_with("by_"));
+        let site = schema::site(row);
+        let by = site.split(" ← ").find(|name| name.starts_with("by_"));
         let call = text("function").trim_end_matches("@SYS");
         let key = (by.unwrap_or_default().to_owned(), call.to_owned());
         *opened.entry(key).or_default() += row["open"].as_u64().expect("a number");

@@ -189,7 +189,7 @@ fn in_records(all: &[Value], files: i32) {
     for (name, kind) in [
         ("plain", "mutex"),
         ("inherited", "mutex"),
-        ("reading", "read-write"),
+        ("reading", "read_write"),
         ("stream", "stream"),
         ("joined", "thread"),
     ] {

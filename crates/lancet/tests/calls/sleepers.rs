@@ -43,7 +43,7 @@ fn stack_interrupts_no_sleeper() {
     let pid = guest.pid.to_string();
     for options in [
         &["-p", &pid][..],
-        &["--for", "1s", "--format", "collapsed", "-p", &pid],
+        &["--for", "1s", "--format", "folded", "-p", &pid],
     ] {
         let output = run(lancet().arg("stack").args(options), LIMIT);
         assert_eq!(output.code(), 0, "{output:?}");

@@ -68,21 +68,21 @@ fn told(guest: &Guest, name: &str) -> Value {
     let ledger = all("ledger").next().expect("one");
     assert_eq!(all("row").map(rss).sum::<u64>(), rss(ledger), "{name}");
     assert!(
-        all("row").all(|row| row["kind"] != "other-allocator"),
+        all("row").all(|row| row["kind"] != "other_allocator"),
         "{name}: nothing of it is left that was not looked into: {records:?}"
     );
     let found = all("allocator").next().expect("it has answered").clone();
     assert_eq!(found["name"], name);
     let row = |kind: &str| -> u64 { all("row").filter(|row| row["kind"] == kind).map(rss).sum() };
     let said = |field: &str| found[field].as_u64().expect("a number");
-    assert_eq!(row("other-allocator-free"), said("free"), "{name}");
+    assert_eq!(row("other_allocator_free"), said("free"), "{name}");
     assert_eq!(
-        row("other-allocator-free-pages"),
+        row("other_allocator_free_pages"),
         said("free_pages"),
         "{name}"
     );
     // Some of what is in use was never touched.
-    let used = row("other-allocator-used");
+    let used = row("other_allocator_used");
     assert!(
         used <= said("used") && used * 10 > said("used") * 8,
         "{name}: {used} {found}"

@@ -158,8 +158,8 @@ fn what_was_wrong_is_one_line() {
         ),
         (
             vec!["--diff", name, name, "--format", "html"],
-            "--diff is written as a table or as JSON",
-            1,
+            "--diff has no --format html: there are table, json, csv, markdown",
+            2,
         ),
         (
             vec![name, "--live"],

@@ -16,7 +16,7 @@ fn the_state_of_malloc_is_found_in_a_fragmented_heap() {
         let output = run(&mut command, LIMIT);
         assert_eq!(output.code(), 0, "{python}: {output:?}");
         let records = schema::records(&["rss"], &output.stdout);
-        let kinds = ["malloc-used", "malloc-free", "malloc-free-pages"];
+        let kinds = ["malloc_used", "malloc_free", "malloc_free_pages"];
         let bytes = kinds.map(|kind| {
             let rows = records
                 .iter()
@@ -56,7 +56,7 @@ fn a_heap_that_changes_meanwhile_is_read_to_its_end() {
             let rows = rows.filter(|row| kind.is_none_or(|kind| row["kind"] == kind));
             rows.filter_map(|row| row["rss"].as_u64()).sum::<u64>()
         };
-        let (used, all) = (sum(Some("malloc-used")), sum(None));
+        let (used, all) = (sum(Some("malloc_used")), sum(None));
         assert!(
             used > all / 10 * 7,
             "look {look}: {used} of {all} in {output:?}"

@@ -45,7 +45,7 @@ fn stubs_tables_and_rings_are_a_row_of_their_own() {
     let mut command = ruby.command();
     let guest = Guest::ready(command.arg(fixtures().join("ruby/heap/sparse.rb")));
     let pid = guest.pid;
-    let kinds = ["jit-code", "lancet-agent", "anonymous"];
+    let kinds = ["jit_code", "lancet_agent", "anonymous"];
     let [none, _, other] = rows(pid, &kinds)[..] else {
         panic!("three");
     };

@@ -11,8 +11,12 @@ use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, sch
 
 /// The objects that it writes, without those that say which process they are of.
 fn objects(text: &str) -> Vec<Value> {
-    let lines = schema::records(&["patch"], text).into_iter();
-    lines.filter(|one| one["record"] != "process").collect()
+    let mut all = schema::records(&["patch"], text);
+    let last = all.pop().expect("a record");
+    assert_eq!(last["record"], "losses", "{text}");
+    assert_eq!(last["losses"], Value::Array(Vec::new()), "{text}");
+    all.retain(|one| one["record"] != "process");
+    all
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn answers_are_objects_a_line() {
     assert_eq!(list.len(), 1);
     assert_eq!(
         (&list[0]["state"], &list[0]["pid"]),
-        (&"in force".into(), &guest.pid.into())
+        (&"in_force".into(), &guest.pid.into())
     );
     let said = objects(&done(guest.pid, &["--json", "--undo", "1"]));
     assert_eq!(said[0]["state"], "undone");
@@ -228,5 +232,23 @@ fn what_could_not_be_told_is_undone() {
     let list = done(guest.pid, &["--list"]);
     assert!(list.starts_with("patch 1: undone: "), "{list}");
     assert_eq!(guest.answer_to("total"), "14");
+    guest.ends_with("answer 0");
+}
+
+/// What could not be done in one of several processes is a loss in JSON.
+#[test]
+fn what_fails_in_one_process_is_a_loss() {
+    let guest = guest("lost", 1);
+    let other = "4194303";
+    let output = tried(guest.pid, &["-p", other, "--list", "--json"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let all = schema::records(&["patch"], &output.stdout);
+    let last = all.last().expect("a record");
+    let loss = &last["losses"][0];
+    assert_eq!(
+        (&loss["pid"], &loss["what"]),
+        (&4194303.into(), &"process".into()),
+        "{last}"
+    );
     guest.ends_with("answer 0");
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod first_ended;
+mod forms;
 
 use std::path::PathBuf;
 use std::process::Command;

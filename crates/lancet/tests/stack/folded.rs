@@ -21,7 +21,7 @@ fn a_sleeping_guest_has_one_stack() {
         "--every",
         "20ms",
         "--format",
-        "collapsed",
+        "folded",
     ]);
     // On a machine that is busy some looks do not take place, which is said.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
@@ -81,7 +81,7 @@ puts 'ready'; STDOUT.flush; STDIN.read";
 fn what_is_parked_is_folded_too() {
     let guest = Guest::asleep(Command::new("ruby").args(["-e", PARKED]));
     let pid = guest.pid.to_string();
-    let options = ["--for", "50ms", "--fibers", "--format", "collapsed"];
+    let options = ["--for", "50ms", "--fibers", "--format", "folded"];
     let output = stack(&[&options[..], &["-p", &pid]].concat());
     let talk = String::from_utf8_lossy(&output.stderr);
     // Without --every as many looks are made as there is time for: none is late.
@@ -220,8 +220,9 @@ fn one_row_a_wait(said: &str) -> Option<()> {
         all.filter(move |record| record["record"] == kind)
     };
     let acquire = "asleep in acquire of a lock";
+    let at = |row: &Value| schema::site(row).replace('\'', "");
     let seen_at = |line: &str| {
-        let rows = of("place").filter(|row| row["at"] == line && row["running"] == false);
+        let rows = of("place").filter(|row| at(row) == line && row["running"] == false);
         let waits = rows.filter(|row| {
             let state = row["state"].as_str().unwrap_or_default();
             state.starts_with("waits for a mutex") || state == acquire
@@ -236,7 +237,7 @@ fn one_row_a_wait(said: &str) -> Option<()> {
     seen_at("<string>:9 in alone")?;
     let mutexes = of("lock").filter(|lock| {
         let name = lock["lock"].as_str().unwrap_or_default();
-        name.starts_with("mutex ") && lock["at"].as_object().is_some_and(|at| at.len() == 2)
+        name.starts_with("mutex ") && lock["at"].as_array().is_some_and(|at| at.len() == 2)
     });
     let seen: Vec<Option<u64>> = mutexes.map(|lock| lock["seen"].as_u64()).collect();
     assert!(seen.len() <= 1, "{said}");

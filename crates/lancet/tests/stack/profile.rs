@@ -30,12 +30,17 @@ fn what_sleeps_is_no_sample() {
         "{output:?}"
     );
     let all = records(&profile(&["-p", &pid, "--for", "300ms", "--json"]));
-    assert_eq!(
-        (&all[0]["samples"], &all[1]["record"]),
-        (&0.into(), &"losses".into())
-    );
+    let kinds: Vec<&str> = all
+        .iter()
+        .filter_map(|one| one["record"].as_str())
+        .collect();
+    assert_eq!(kinds, ["process", "verdict", "profile", "losses"]);
+    assert_eq!(all[0]["pid"], guest.pid, "{all:?}");
+    assert_eq!(all[0]["command"], serde_json::json!(["ruby", "-e", SLEEPS]));
+    let of_all = &all[2];
+    assert_eq!(of_all["samples"], 0);
     assert!(
-        all[0]["slept"].as_u64() >= all[0]["looks"].as_u64(),
+        of_all["slept"].as_u64() >= of_all["looks"].as_u64(),
         "{all:?}"
     );
 }
@@ -253,8 +258,12 @@ fn a_saved_profile_is_shown_again_and_compared() {
     assert!(!shown.stderr.contains("stood still"), "{shown:?}");
     // Whatever form it has, it is that profile.
     let all = records(&profile(&[&new, "--json"]));
-    let samples = all[0]["samples"].as_u64().expect("a number");
-    let lines = profile(&[&new, "--format", "collapsed"]).stdout;
+    let samples = schema::first(&all, "profile")["samples"].as_u64();
+    let samples = samples.expect("a number");
+    // Its processes are in the file, too.
+    let command = ["ruby", &script.display().to_string(), "4000"];
+    assert_eq!(all[0]["command"], serde_json::json!(command));
+    let lines = profile(&[&new, "--format", "folded"]).stdout;
     let counts = lines
         .lines()
         .map(|line| line.rsplit_once(' ').expect("a count").1);

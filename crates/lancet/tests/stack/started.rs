@@ -25,9 +25,8 @@ made.each { |pid| Process.kill(:KILL, pid); Process.wait(pid) }
 
 fn place(records: &[Value], method: &str) -> u64 {
     let here = |record: &&Value| {
-        record["at"]
-            .as_str()
-            .is_some_and(|place| place.contains(method))
+        let function = record["place"]["qualified"].as_str();
+        function.is_some_and(|name| name.contains(method))
     };
     let seen = records
         .iter()

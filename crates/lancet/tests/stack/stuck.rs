@@ -409,6 +409,6 @@ ours.commit()
         assert!(said.contains(" in sqlite3_"), "{said}");
         assert!(!said.contains("jobs.db.pid"), "{said}");
         let (said, _) = look(guest.pid, &["--json"]);
-        assert!(said.contains("\"role\":\"locked-meanwhile\""), "{said}");
+        assert!(said.contains("\"role\":\"locked_meanwhile\""), "{said}");
     }
 }

@@ -261,7 +261,7 @@ fn no_frame_is_missing_under_a_function_of_c() {
         let (mut seen, mut complete) = (0, 0);
         let deadline = Instant::now() + LIMIT;
         while seen < 1000 && Instant::now() < deadline {
-            let folded = ["--every", "1ms", "--for", "1s", "--format", "collapsed"];
+            let folded = ["--every", "1ms", "--for", "1s", "--format", "folded"];
             let output = stack(&[&folded[..], &["-p", &pid]].concat());
             for line in String::from_utf8_lossy(&output.stdout).lines() {
                 let (frames, count) = line.rsplit_once(' ').expect("a count");

@@ -26,6 +26,32 @@ pub fn records(commands: &[&str], text: &str) -> Vec<Value> {
     text.lines().map(read).collect()
 }
 
+/// Where a row of a table comes from, as a table has it: `app.rb:12 in 'show'`, or the native frames around; empty: nowhere.
+pub fn site(row: &Value) -> String {
+    let place = |place: &Value| {
+        let path = place["path"].as_str()?;
+        let line = place["line"].as_u64().map(|line| format!(":{line}"));
+        let function = place["function"]
+            .as_str()
+            .map(|name| format!(" in '{name}'"));
+        Some(format!(
+            "{path}{}{}",
+            line.unwrap_or_default(),
+            function.unwrap_or_default()
+        ))
+    };
+    let callers = row["callers"].as_array().into_iter().flatten();
+    let callers: Vec<&str> = callers.filter_map(Value::as_str).collect();
+    let line = place(&row["place"]).or_else(|| place(&row["library"]));
+    line.unwrap_or_else(|| callers.join(" ← "))
+}
+
+/// The first record of this kind.
+pub fn first<'r>(records: &'r [Value], kind: &str) -> &'r Value {
+    let found = records.iter().find(|record| record["record"] == kind);
+    found.unwrap_or_else(|| panic!("there is no {kind}: {records:#?}"))
+}
+
 /// A record must be one of a command's: `mem`, `heap`, `rss`, `calls`, `syscalls`, `stack`, `profile`, `patch`, `tune`.
 pub fn hold(commands: &[&str], record: &Value) {
     let kind = record["record"].as_str().expect("a record has a kind");

@@ -151,5 +151,5 @@ fn a_server_in_a_container() {
         .collect();
     let polled = arrivals.iter().filter(|text| text.contains(" of va"));
     assert!(polled.count() > 0, "{arrivals:?}");
-    assert_eq!(verdict(&found, "T10"), "not-applicable", "{}", found["T10"]);
+    assert_eq!(verdict(&found, "T10"), "not_applicable", "{}", found["T10"]);
 }

@@ -252,7 +252,7 @@ fn what_is_not_seen_from_a_namespace_is_not_called_good() {
     let network = Network::new();
     let found = checks(&network.tune(&["--json"]));
     let says = |found: &Checks, id: &str| found[id]["says"].as_str().unwrap().to_owned();
-    assert_eq!(verdict(&found, "T52"), "cannot-tell", "{}", found["T52"]);
+    assert_eq!(verdict(&found, "T52"), "cannot_tell", "{}", found["T52"]);
     assert!(says(&found, "T52").contains("first network namespace only"));
     // The kernel of this machine has schedulers from BPF, or has none: in whatever namespace.
     let state = fs::read_to_string("/sys/kernel/sched_ext/state");
@@ -261,12 +261,12 @@ fn what_is_not_seen_from_a_namespace_is_not_called_good() {
             seen(&found, "T57", "/sys/kernel/sched_ext/state"),
             state.trim()
         ),
-        Err(_) => assert_eq!(verdict(&found, "T57"), "not-applicable"),
+        Err(_) => assert_eq!(verdict(&found, "T57"), "not_applicable"),
     }
     // The namespace's own /sys has no control groups, so nothing was looked at.
     let pid = std::process::id().to_string();
     let found = checks(&network.tune(&["--json", "-p", &pid]));
-    assert_eq!(verdict(&found, "T56"), "cannot-tell", "{}", found["T56"]);
+    assert_eq!(verdict(&found, "T56"), "cannot_tell", "{}", found["T56"]);
 }
 
 /// In groups of version 1 memory.low, io.max and cpu.max.burst are no files, also where an empty hierarchy of version 2 lies beside.
@@ -286,7 +286,7 @@ fn groups_without_the_files_are_not_called_good() {
     }
     let pid = std::process::id().to_string();
     let found = checks(&tune(&["--json", "-p", &pid]));
-    assert_eq!(verdict(&found, "T56"), "not-applicable", "{}", found["T56"]);
+    assert_eq!(verdict(&found, "T56"), "not_applicable", "{}", found["T56"]);
     let says = found["T56"]["says"].as_str().unwrap();
     assert!(says.contains("version 1"), "{says}");
 }

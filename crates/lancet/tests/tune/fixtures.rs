@@ -226,7 +226,7 @@ fn arm() {
         &[
             ("T01", "good"),
             ("T05", "obsolete"),
-            ("T06", "not-applicable"),
+            ("T06", "not_applicable"),
             ("T12", "obsolete"),
             ("T14", "good"),
         ],
@@ -239,10 +239,10 @@ fn what_is_not_there_is_said_and_not_guessed() {
     assert_verdicts(
         &found,
         &[
-            ("T01", "cannot-tell"),
-            ("T02", "cannot-tell"),
-            ("T03", "cannot-tell"),
-            ("T13", "cannot-tell"),
+            ("T01", "cannot_tell"),
+            ("T02", "cannot_tell"),
+            ("T03", "cannot_tell"),
+            ("T13", "cannot_tell"),
         ],
     );
     // The version alone is enough for what went with a version.
@@ -252,7 +252,7 @@ fn what_is_not_there_is_said_and_not_guessed() {
     for id in [
         "T04", "T07", "T09", "T10", "T14", "T16", "T17", "T18", "T26", "T31", "T32", "T33", "T34",
     ] {
-        assert_verdicts(&found, &[(id, "cannot-tell")]);
+        assert_verdicts(&found, &[(id, "cannot_tell")]);
         let says = found[id]["says"].as_str().unwrap();
         assert!(says.contains("is not there"), "{id}: {says}");
     }

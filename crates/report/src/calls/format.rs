@@ -1,6 +1,6 @@
 //! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table.
 
-use super::Layout;
+use super::{Layout, Processes};
 use calls::allocations::NotFreed;
 use calls::consumer::{Consumer, End};
 use calls::descriptors::StillOpen;
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The rows of `-c` in their order, and what their figures mean.
 pub struct Counted<'a> {
+    /// Which processes they are of.
+    pub processes: &'a Processes,
     /// By function and script line.
     pub rows: &'a [(&'a Key, &'a Row)],
     /// What that order is.
@@ -42,8 +44,8 @@ pub struct Format {
     pub(super) about: &'static str,
     /// Everything else is as with ltrace too: messages, exit code, where lines go.
     pub like_ltrace: bool,
-    /// For programs: the losses of the run are its last record ([`crate::losses`]).
-    pub is_json: bool,
+    /// It writes records, of which the losses of the run are the last ([`crate::losses`]).
+    pub has_records: bool,
     /// Makes the writer of events.
     pub events: Events,
     /// Writes what `-c` counted, once, at the end.
@@ -57,5 +59,9 @@ impl crate::Format for Format {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn has_records(&self) -> bool {
+        self.has_records
     }
 }

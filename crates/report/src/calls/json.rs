@@ -6,7 +6,7 @@ use answer::calls::Record;
 use answer::place::Place;
 use answer::process::{Language, Process};
 use calls::consumer::{Consumer, End, Forgotten};
-use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
+use calls::event::{At, CallEdge, Caller, Event, EventKind, Opened, Return};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, Open as Left, Stacks};
 use calls::{Line, Memo};
@@ -21,13 +21,7 @@ pub(crate) fn other(event: &Event) -> Option<Record<'_>> {
     let at = event.at;
     let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
     Some(match &event.kind {
-        EventKind::Opened(opened) => {
-            let vm = Some(opened.vm.as_str()).filter(|vm| !vm.is_empty());
-            Record::Process(Process {
-                languages: Some(vm.map(Language::of).into_iter().collect()),
-                ..Process::new(pid, opened.command.join(" "))
-            })
-        }
+        EventKind::Opened(opened) => process(pid, opened),
         EventKind::Signal(signal) => Record::Signal {
             pid,
             tid,
@@ -56,9 +50,40 @@ pub(crate) fn other(event: &Event) -> Option<Record<'_>> {
     })
 }
 
+/// A process that was opened.
+pub(crate) fn process(pid: i32, opened: &Opened) -> Record<'_> {
+    let vm = Some(opened.vm.as_str()).filter(|vm| !vm.is_empty());
+    Record::Process(Process {
+        languages: Some(vm.map(Language::of).into_iter().collect()),
+        ..Process::new(pid, &*opened.command)
+    })
+}
+
 /// A line of a script, as records have it.
 pub(crate) fn place(line: &Line) -> Place<'_> {
     Place::new(&*line.path, line.line, &*line.name)
+}
+
+/// The application's line of a row, and where that is missing the library's.
+pub(crate) fn line_of_row(line: &Line) -> (Option<Place<'_>>, Option<Place<'_>>) {
+    let library = line.library();
+    let library = library.map(|(path, number)| Place::new(path, number, ""));
+    (
+        Some(line)
+            .filter(|line| !line.is_of_no_application())
+            .map(place),
+        library,
+    )
+}
+
+/// Where the calls of a row come from.
+pub(super) fn site(site: &calls::site::Site) -> answer::calls::Site<'_> {
+    let (place, library) = site.line().map_or((None, None), line_of_row);
+    answer::calls::Site {
+        place,
+        library,
+        callers: site.callers(),
+    }
 }
 
 /// How calls from one module to one function are written: all that is the same for each of them.

@@ -8,6 +8,7 @@
 //!           97  473.6 KiB     4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'
 //! ```
 
+use super::json::site;
 use super::still_open::{place, too_early, verdicts};
 use crate::figures::{grouped, plural, size, span};
 use answer::calls::Record;
@@ -41,7 +42,7 @@ pub(super) fn print(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> {
     let (shown, rest) = all.rows.split_at(all.rows.len().min(SHOWN));
     for row in shown {
         let oldest = span(row.oldest.as_secs_f64());
-        let what = place(&row.call, &row.line);
+        let what = place(&row.call, row.site.text());
         let text = line(row.kept, row.bytes, row.allocated, oldest, what);
         writeln!(out, "{text}")?;
     }
@@ -90,7 +91,7 @@ fn verdict(all: &NotFreed) -> Vec<String> {
             grouped(row.kept),
             grouped(row.allocated),
             size(row.bytes),
-            place(&row.call, &row.line)
+            place(&row.call, row.site.text())
         )
     });
     let mut said = verdicts(
@@ -138,6 +139,9 @@ fn summary(all: &NotFreed) -> String {
 
 /// Writes them for programs.
 pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> {
+    for text in verdict(all) {
+        crate::json::line(out, &Record::Verdict { text })?;
+    }
     let record = Record::Allocations {
         allocated: all.allocated,
         kept: all.kept,
@@ -154,7 +158,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> 
     for row in &all.rows {
         let record = Record::NotFreed {
             function: &row.call,
-            at: (!row.line.is_empty()).then_some(&row.line),
+            site: site(&row.site),
             allocated: row.allocated,
             kept: row.kept,
             bytes: row.bytes,
@@ -169,6 +173,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use calls::site::Site;
     use std::time::Duration;
 
     fn shown(all: &NotFreed) -> String {
@@ -180,7 +185,7 @@ mod tests {
     fn leaking() -> NotFreed {
         let row = Row {
             call: "malloc".into(),
-            line: "/srv/app.py:9 in 'encode'".into(),
+            site: Site::of_frames(vec!["/srv/app.py:9 in 'encode'".into()]),
             allocated: 4850,
             kept: 97,
             bytes: 485_000,

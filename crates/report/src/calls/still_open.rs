@@ -8,6 +8,7 @@
 //!       35       35     59.2 s openat@SYS ← /srv/app.rb:12 in 'read': /srv/cache/7
 //! ```
 
+use super::json::site;
 use crate::figures::{grouped, plural, span};
 use crate::text::printable;
 use answer::calls::Record;
@@ -39,7 +40,7 @@ pub(super) fn print(out: &mut dyn Write, all: &StillOpen) -> io::Result<()> {
             grouped(row.open),
             grouped(row.opened),
             span(row.oldest.as_secs_f64()),
-            place(&row.call, &row.line)
+            place(&row.call, row.site.text())
         )?;
     }
     writeln!(out)
@@ -64,7 +65,7 @@ fn verdict(all: &StillOpen) -> Vec<String> {
             "leak: {} of {} that were opened are still open, some from each quarter of the time: {}",
             grouped(row.open),
             grouped(row.opened),
-            place(&row.call, &row.line)
+            place(&row.call, row.site.text())
         )
     });
     verdicts(
@@ -133,6 +134,9 @@ fn summary(all: &StillOpen) -> String {
 
 /// Writes them for programs.
 pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()> {
+    for text in verdict(all) {
+        crate::json::line(out, &Record::Verdict { text })?;
+    }
     let record = Record::Descriptors {
         opened: all.opened,
         open: all.open,
@@ -147,7 +151,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()>
     for row in &all.rows {
         let record = Record::StillOpen {
             function: &row.call,
-            at: (!row.line.is_empty()).then_some(&row.line),
+            site: site(&row.site),
             opened: row.opened,
             open: row.open,
             oldest_ns: nanos(row.oldest),
@@ -163,13 +167,14 @@ pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()>
 mod tests {
     use super::*;
     use calls::descriptors::Row;
+    use calls::site::Site;
     use std::time::Duration;
 
     #[test]
     fn the_verdict_comes_first() {
         let row = Row {
             call: "openat@SYS".into(),
-            line: "/srv/app.rb:12 in 'read'".into(),
+            site: Site::of_frames(vec!["/srv/app.rb:12 in 'read'".into()]),
             opened: 35,
             open: 35,
             oldest: Duration::from_millis(59_200),

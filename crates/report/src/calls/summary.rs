@@ -1,5 +1,6 @@
 //! `-c`: counts calls by function and script line, and has a format write the rows when nothing comes any more.
 
+use super::Processes;
 use super::format::{Counted, Format};
 use calls::Event;
 use calls::consumer::{Consumer, End, Forgotten};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Collects rows and writes them when nothing comes any more.
 pub struct Summary {
+    processes: Processes,
     rows: Rows,
     order: Order,
     /// When what runs was begun to be watched; `None` = it was recorded.
@@ -21,6 +23,7 @@ impl Summary {
     /// Adds events to `rows` and writes them at the end.
     pub fn new(rows: Rows, order: Order, format: &'static Format, out: Box<dyn Write>) -> Self {
         Summary {
+            processes: Processes::default(),
             rows,
             order,
             began: None,
@@ -48,6 +51,7 @@ impl Summary {
 
 impl Consumer for Summary {
     fn take(&mut self, event: Event) -> io::Result<()> {
+        self.processes.note(&event);
         self.rows.take(event);
         Ok(())
     }
@@ -59,6 +63,7 @@ impl Consumer for Summary {
     fn finish(&mut self, end: End) -> io::Result<()> {
         self.rows.finish(&end);
         let counted = Counted {
+            processes: &self.processes,
             rows: &self.rows.sorted(self.order),
             order: self.order,
             lasted: self.lasted(),

@@ -1,6 +1,7 @@
 //! The table of `-c` as JSON: one object a row.
 
 use super::format::Counted;
+use super::json::site;
 use answer::calls::{Record, Row as Written};
 use calls::summary::{Row, bucket_bounds};
 use std::io::{self, Write};
@@ -8,6 +9,7 @@ use std::io::{self, Write};
 /// Writes the rows and their sum.
 pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
     let Counted { rows, unit, .. } = *counted;
+    counted.processes.write(out)?;
     if let Some(still_open) = counted.still_open {
         super::still_open::print_json(out, still_open)?;
     }
@@ -15,13 +17,13 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         super::not_freed::print_json(out, not_freed)?;
     }
     let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
-    for ((function, line), row) in rows {
+    for ((function, at), row) in rows {
         let filled = row.buckets.iter().enumerate();
         let filled = filled.filter(|(_, count)| **count != 0 && row.is_timed());
         let time = |ticks: u64| row.is_timed().then(|| nanos(ticks));
         let row = Written {
             function,
-            at: (!line.is_empty()).then_some(line),
+            site: site(at),
             calls: row.calls,
             left: row.left,
             failed: row.failed,

@@ -46,7 +46,9 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::Processes;
     use calls::consumer::End;
+    use calls::site::Site;
 
     /// As a process can have written them.
     #[test]
@@ -57,8 +59,9 @@ mod tests {
             total: u64::MAX,
             ..Row::default()
         };
-        let key = ("f".to_owned(), String::new());
+        let key = ("f".to_owned(), Site::default());
         let counted = Counted {
+            processes: &Processes::default(),
             rows: &[(&key, &row), (&key, &row)],
             order: Default::default(),
             lasted: Default::default(),
@@ -81,12 +84,13 @@ mod tests {
             total,
             ..Row::default()
         };
-        let key = |name: &str| (name.to_owned(), String::new());
+        let key = |name: &str| (name.to_owned(), Site::default());
         let keys = ["sleep", "puts"].map(key);
         let rows = [row(2, 1_500_250), row(10, 499_750)];
         let rows: Vec<_> = keys.iter().zip(&rows).collect();
         let mut out = Vec::new();
         let counted = Counted {
+            processes: &Processes::default(),
             rows: &rows,
             order: Default::default(),
             lasted: Default::default(),

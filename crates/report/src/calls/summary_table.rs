@@ -64,7 +64,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     let first = if by_wall { "% wall" } else { "% time" };
     writeln!(out, "{first} {HEAD}{heads} function")?;
     writeln!(out, "{rule}")?;
-    for ((function, line), row) in rows {
+    for ((function, site), row) in rows {
         let share = match by_wall {
             true => of_wall(row.total),
             false => row.total as f64 * 100.0 / all.max(1) as f64,
@@ -82,8 +82,8 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
             write!(out, " {text:>0$}", head.len())?;
         }
         write!(out, " {}", printable(function))?;
-        if !line.is_empty() {
-            write!(out, " ← {}", printable(line))?;
+        if !site.text().is_empty() {
+            write!(out, " ← {}", printable(site.text()))?;
         }
         writeln!(out, "{}", left(row.left))?;
     }

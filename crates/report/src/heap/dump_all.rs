@@ -24,7 +24,7 @@ use crate::json::Safe;
 pub static FORMAT: Format = Format {
     name: "dump_all",
     about: "The lines of ObjectSpace.dump_all, for heapy, sheap, harb and others",
-    is_json: false,
+    has_records: false,
     rows: usize::MAX,
     most_objects: u64::MAX,
     shows_memory: false,

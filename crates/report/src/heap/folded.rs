@@ -22,7 +22,7 @@ use crate::text::printable;
 pub static FORMAT: Format = Format {
     name: "folded",
     about: "Collapsed stacks of retained bytes, for flame graphs",
-    is_json: false,
+    has_records: false,
     rows: usize::MAX,
     most_objects: u64::MAX,
     shows_memory: false,

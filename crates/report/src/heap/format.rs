@@ -11,8 +11,8 @@ use crate::Style;
 pub struct Format {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The losses of the run are its last record.
-    pub is_json: bool,
+    /// It writes records, of which the losses of the run are the last.
+    pub has_records: bool,
     /// How many rows each list has unless the user says otherwise; `usize::MAX` = all.
     pub rows: usize,
     /// Heaps with more living objects cannot be written so, because what reads the format could not hold them.
@@ -29,6 +29,10 @@ impl crate::Format for Format {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn has_records(&self) -> bool {
+        self.has_records
     }
 }
 

@@ -24,7 +24,7 @@ use crate::json::Safe;
 pub static FORMAT: Format = Format {
     name: "heapsnapshot",
     about: "Chrome's .heapsnapshot, for DevTools, VS Code and memlab",
-    is_json: false,
+    has_records: false,
     rows: usize::MAX,
     most_objects: 5_000_000,
     shows_memory: false,

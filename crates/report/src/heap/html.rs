@@ -23,7 +23,7 @@ use crate::text::{printable, shortened};
 pub static FORMAT: Format = Format {
     name: "html",
     about: "One HTML page, for a browser without network",
-    is_json: false,
+    has_records: false,
     rows: 300,
     most_objects: u64::MAX,
     shows_memory: true,

@@ -17,9 +17,9 @@ use crate::json::line as record;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    name: "json",
-    about: "One JSON object a line (see docs/json.md)",
-    is_json: true,
+    name: "records",
+    about: "Records",
+    has_records: true,
     rows: 1000,
     most_objects: u64::MAX,
     shows_memory: false,

@@ -18,7 +18,7 @@ use crate::figures::{grouped, plural, size};
 pub static FORMAT: Format = Format {
     name: "table",
     about: "Sentences and columns, for people",
-    is_json: false,
+    has_records: false,
     rows: 10,
     most_objects: u64::MAX,
     shows_memory: false,
@@ -62,7 +62,10 @@ pub fn who(answers: &Answers) -> String {
     let about = answers.analysis.snapshot().about();
     format!(
         "process {} ({} {}) {}",
-        about.pid, about.language, about.version, about.command_line
+        about.pid,
+        about.language,
+        about.version,
+        about.command_line.join(" ")
     )
 }
 

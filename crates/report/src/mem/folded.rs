@@ -26,7 +26,7 @@ pub static FORMAT: Format = Format {
     blank_lines: false,
     says_losses: false,
     is_text: true,
-    is_json: false,
+    has_records: false,
     holders: |out, look, options| write(out, look.report, options.weight),
     growth: Some(|out, _, growth, options| write_growth(out, growth, options.weight)),
 };

@@ -25,8 +25,8 @@ pub struct Format {
     pub says_losses: bool,
     /// Whether a terminal can show it, and one report after the other can stand in one file.
     pub is_text: bool,
-    /// It is for programs: the losses of the run are its last record.
-    pub(super) is_json: bool,
+    /// It writes records, of which the losses of the run are the last.
+    pub(super) has_records: bool,
     /// `None` where the format cannot say what changed: then who holds is written in its place.
     pub(super) growth: Option<WriteGrowth>,
 }
@@ -38,6 +38,10 @@ impl crate::Format for Format {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn has_records(&self) -> bool {
+        self.has_records
     }
 }
 

@@ -19,14 +19,14 @@ use crate::losses::what;
 
 /// For programs; it names each guest, so that however many there are, each has its records.
 pub static FORMAT: Format = Format {
-    name: "json",
-    about: "One JSON object a line (see docs/json.md)",
+    name: "records",
+    about: "Records",
     for_people: false,
     most_guests: usize::MAX,
     blank_lines: false,
     says_losses: true,
     is_text: true,
-    is_json: true,
+    has_records: true,
     holders: |out, look, _| write(out, look.census, look.report),
     growth: Some(|out, newer, growth, _| write_growth(out, newer, growth)),
 };

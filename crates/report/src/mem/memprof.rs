@@ -27,7 +27,7 @@ pub static FORMAT: Format = Format {
     blank_lines: true,
     says_losses: false,
     is_text: true,
-    is_json: false,
+    has_records: false,
     holders: |out, look, _| write(out, look.report),
     growth: None,
 };

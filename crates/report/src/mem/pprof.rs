@@ -18,7 +18,7 @@ pub(super) static FORMAT: Format = Format {
     blank_lines: false,
     says_losses: false,
     is_text: false,
-    is_json: false,
+    has_records: false,
     holders: |out, look, _| write(out, look.report),
     growth: None,
 };

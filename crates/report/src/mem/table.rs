@@ -32,7 +32,7 @@ pub static FORMAT: Format = Format {
     blank_lines: true,
     says_losses: true,
     is_text: true,
-    is_json: false,
+    has_records: false,
     holders: |out, look, options| write(out, look.census, look.report, &options.style),
     growth: Some(|out, newer, growth, options| write_growth(out, newer, growth, &options.style)),
 };
@@ -162,7 +162,8 @@ pub fn title(by: By) -> &'static str {
 /// Returns of which process a census is, `ruby app.rb (PID 42), Ruby 3.1.2`; safe to print.
 pub fn subject(census: &Census) -> String {
     let vm = format!("{} {}", census.language, census.version);
-    let (command, vm) = (printable(&census.command), printable(vm.trim_start()));
+    let command = census.command.join(" ");
+    let (command, vm) = (printable(&command), printable(vm.trim_start()));
     if census.pid == MERGED_PID {
         format!("{command}, {vm}")
     } else {

@@ -19,7 +19,7 @@ use crate::json::line;
 /// # Errors
 ///
 /// Returns the errors of `out`.
-pub fn process(out: &mut dyn Write, pid: i32, command: &str) -> io::Result<()> {
+pub fn process(out: &mut dyn Write, pid: i32, command: &[String]) -> io::Result<()> {
     line(out, &Answer::Process(Process::new(pid, command)))
 }
 
@@ -86,6 +86,22 @@ fn patch<'a>(
     }
 }
 
+/// The state of a patch in one word.
+fn of_patch(state: &State) -> &'static str {
+    match state {
+        State::InForce(_) => "in_force",
+        other => other.name(),
+    }
+}
+
+/// The state of a setting in one word.
+fn of_setting(stands: Stands) -> &'static str {
+    match stands {
+        Stands::InForce => "in_force",
+        other => other.name(),
+    }
+}
+
 fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Answer<'a> {
     Answer::Setting {
         pid,
@@ -101,7 +117,7 @@ fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Answer<'a> {
 /// Writes what was replaced, a record for each function, and how long the process stood still.
 pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<()> {
     for record in &applied.records {
-        line(out, &Answer::Patch(patch(pid, record, "in force", None)))?;
+        line(out, &Answer::Patch(patch(pid, record, "in_force", None)))?;
     }
     stood(out, pid, applied.stood)
 }
@@ -149,14 +165,17 @@ pub fn list(
     settings: &[(Setting, Stands)],
 ) -> io::Result<()> {
     for (one, stands) in settings {
-        line(out, &setting(pid, one, stands.name()))?;
+        line(out, &setting(pid, one, of_setting(*stands)))?;
     }
     for Listed { record, state } in all {
         let left = match state {
             State::InForce(left) => *left,
             _ => None,
         };
-        line(out, &Answer::Patch(patch(pid, record, state.name(), left)))?;
+        line(
+            out,
+            &Answer::Patch(patch(pid, record, of_patch(state), left)),
+        )?;
     }
     Ok(())
 }
@@ -170,7 +189,7 @@ pub fn scripts(
 ) -> io::Result<()> {
     for one in all {
         let stands = match one.state {
-            ScriptState::InForce => "in force",
+            ScriptState::InForce => "in_force",
             ScriptState::Covered => "changed",
             ScriptState::Ends => "ends",
         };
@@ -256,7 +275,7 @@ mod tests {
             .collect();
         assert_eq!(lines[0]["record"], "setting");
         assert_eq!(lines[0]["old"][1], 2);
-        assert_eq!(lines[1]["state"], "in force");
+        assert_eq!(lines[1]["state"], "in_force");
         assert_eq!(lines[1]["ends_in_ns"], 5_000_000_000_u64);
         assert_eq!(lines[1]["pid"], 7);
     }

@@ -132,6 +132,8 @@ pub fn write_json(
     difference: &Difference,
     [old, new]: [&Head; 2],
 ) -> io::Result<()> {
+    let text = verdict(difference);
+    line(out, &Record::Verdict { text })?;
     line(
         out,
         &Record::ProfileDifference {

@@ -10,9 +10,9 @@ use crate::stack::folded::{self, Stacks, collapsed, speedscope, svg};
 
 /// For programs that draw flame graphs.
 pub(super) static COLLAPSED: Format = Format {
-    name: "collapsed",
+    name: "folded",
     about: "One stack a line, with how often it was seen",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write: |profile, out, head| draw(&collapsed::FORMAT, profile, out, head),
 };
@@ -21,7 +21,7 @@ pub(super) static COLLAPSED: Format = Format {
 pub(super) static SPEEDSCOPE: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write: |profile, out, head| draw(&speedscope::FORMAT, profile, out, head),
 };
@@ -30,7 +30,7 @@ pub(super) static SPEEDSCOPE: Format = Format {
 pub(super) static SVG: Format = Format {
     name: "svg",
     about: "A flame graph",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write: |profile, out, head| draw(&svg::FORMAT, profile, out, head),
 };

@@ -10,8 +10,8 @@ use frames::profile::saved::About;
 pub struct Format {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether it is JSON, in which the losses of the run are the last record.
-    pub is_json: bool,
+    /// Whether it writes records, of which the losses of the run are the last.
+    pub has_records: bool,
     /// Whether a terminal can show it.
     pub is_text: bool,
     pub(super) write: fn(&Profile, &mut dyn Write, &Head) -> io::Result<()>,
@@ -46,5 +46,9 @@ impl crate::Format for Format {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn has_records(&self) -> bool {
+        self.has_records
     }
 }

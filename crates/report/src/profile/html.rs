@@ -20,7 +20,7 @@ use crate::text::{printable, shortened};
 pub(super) static FORMAT: Format = Format {
     name: "html",
     about: "One HTML page, for a browser without network: a flame graph to go into, functions, callers",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write: |profile, out, head| {
         page::write(out, &page(profile, head), include_str!("page/profile.js"))

@@ -8,13 +8,15 @@ use answer::time::nanos;
 use frames::profile::{Frame, Profile};
 
 use super::format::{Format, Head};
+use super::table::verdict;
 use crate::json::line;
+use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub(super) static FORMAT: Format = Format {
-    name: "json",
-    about: "One JSON object a line: the functions in which threads run, and who calls them",
-    is_json: true,
+    name: "records",
+    about: "Records",
+    has_records: true,
     is_text: true,
     write,
 };
@@ -27,6 +29,11 @@ fn caller<'a>((frame, samples): (&&'a Frame, &u64)) -> Caller<'a> {
 }
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
+    for process in &head.about.processes {
+        line(out, &Record::Process(record_of(process)))?;
+    }
+    let text = verdict(profile);
+    line(out, &Record::Verdict { text })?;
     line(
         out,
         &Record::Profile {
@@ -77,13 +84,13 @@ mod tests {
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        assert_eq!(records[0]["samples"], 10);
-        let own: u64 = records[1..]
+        assert_eq!(records[1]["samples"], 10);
+        let own: u64 = records[2..]
             .iter()
             .map(|row| row["own"].as_u64().unwrap())
             .sum();
         assert_eq!(own, 10);
-        assert_eq!(records[1]["place"]["function"], "total");
-        assert_eq!(records[1]["lines"][0]["line"], 31);
+        assert_eq!(records[2]["place"]["function"], "total");
+        assert_eq!(records[2]["lines"][0]["line"], 31);
     }
 }

@@ -34,9 +34,3 @@ pub static FORMATS: &[&Format] = &[
     &pprof::FORMAT,
     &json::FORMAT,
 ];
-
-/// What is written unless something else is asked for.
-pub static TABLE: &Format = &table::FORMAT;
-
-/// What `--json` asks for.
-pub static JSON: &Format = &json::FORMAT;

@@ -12,7 +12,7 @@ use crate::pprof::{self, Place};
 pub(super) static FORMAT: Format = Format {
     name: "pprof",
     about: "For pprof and what reads its format (to a file: -o)",
-    is_json: false,
+    has_records: false,
     is_text: false,
     write,
 };

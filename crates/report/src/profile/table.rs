@@ -23,7 +23,7 @@ use crate::figures::{grouped, plural};
 pub(super) static FORMAT: Format = Format {
     name: "table",
     about: "The functions in which threads run, with what they call and without",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write,
 };

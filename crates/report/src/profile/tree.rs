@@ -18,7 +18,7 @@ use super::words::{called, share, summary};
 pub(super) static FORMAT: Format = Format {
     name: "tree",
     about: "Who calls whom, from the outermost function inwards",
-    is_json: false,
+    has_records: false,
     is_text: true,
     write,
 };

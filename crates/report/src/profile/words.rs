@@ -107,6 +107,7 @@ pub(super) mod tests {
         let mut out = Vec::new();
         let about = About {
             who: "process 4242".to_owned(),
+            processes: Vec::new(),
             looks: "10 looks in 0.1 s".to_owned(),
             cost: "stood still for 1 ms in all".to_owned(),
             missed: Vec::new(),

@@ -29,9 +29,9 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     }
     for finding in &ledger.findings {
         let what = match finding {
-            Finding::FreeInArenas { .. } => "free-in-arenas",
-            Finding::FreeInMalloc { .. } => "free-in-malloc",
-            Finding::SparseHeap { .. } => "sparse-heap",
+            Finding::FreeInArenas { .. } => "free_in_arenas",
+            Finding::FreeInMalloc { .. } => "free_in_malloc",
+            Finding::SparseHeap { .. } => "sparse_heap",
             Finding::Compaction { .. } => "compaction",
         };
         let text = words::sentence(finding);
@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             &Record::Row {
                 kind: Some(row.kind.name()),
                 of: Some(&row.of),
-                text: words::name(row.kind, &row.of),
+                name: words::name(row.kind, &row.of),
                 rss: row.bytes.rss,
                 pss: row.bytes.pss,
                 swap: row.bytes.swap,

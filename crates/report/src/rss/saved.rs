@@ -36,7 +36,8 @@ pub fn saved(out: &mut dyn Write, about: &About, options: &Options) -> io::Resul
         return records(out, about, &rows, total);
     }
     let style = &options.style;
-    table::head(out, about.pid, &about.command_line, total, style)?;
+    let command = about.command_line.join(" ");
+    table::head(out, about.pid, &command, total, style)?;
     writeln!(out)?;
     for finding in &about.memory.findings {
         written(out, &printable(finding), Tone::Warning, style)?;
@@ -78,7 +79,7 @@ fn records(
             &Record::Row {
                 kind: None,
                 of: None,
-                text: text.clone(),
+                name: text.clone(),
                 rss: bytes.rss,
                 pss: bytes.pss,
                 swap: bytes.swap,

@@ -16,7 +16,8 @@ pub(super) fn write(
     top: usize,
     style: &Style,
 ) -> io::Result<()> {
-    head(out, ledger.pid, &ledger.command_line, ledger.total, style)?;
+    let command = ledger.command_line.join(" ");
+    head(out, ledger.pid, &command, ledger.total, style)?;
     for what in losses(ledger) {
         written(
             out,

@@ -121,7 +121,11 @@ pub(super) fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let look = subject.look;
     let threads = || look.stacks.iter().filter(|stack| stack.parked.is_none());
     let count = threads().count() as u64;
-    let mut text = format!("{} (PID {})", printable(subject.command), subject.pid);
+    let mut text = format!(
+        "{} (PID {})",
+        printable(&subject.command.join(" ")),
+        subject.pid
+    );
     if !subject.languages.is_empty() {
         text += &format!(", {}", printable(&subject.languages.join(", ")));
     }

@@ -28,6 +28,7 @@ use answer::process::{Language, Process};
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::repeats::Stretch;
+use frames::profile::saved;
 
 use crate::figures::{grouped, plural};
 
@@ -35,7 +36,7 @@ use crate::figures::{grouped, plural};
 #[allow(missing_docs)] // The names say the rest.
 pub struct Subject<'a> {
     pub pid: i32,
-    pub command: &'a str,
+    pub command: &'a [String],
     /// The files it has loaded.
     pub modules: &'a Modules,
     /// Its memory, from which hints on functions without a name are read.
@@ -56,6 +57,17 @@ impl Subject<'_> {
             languages: Some(languages),
             ..Process::new(self.pid, self.command)
         }
+    }
+}
+
+/// The record of a process that was looked at again and again.
+pub(crate) fn record_of(process: &saved::Process) -> Process<'_> {
+    let languages = process.languages.iter();
+    let languages = languages.map(|language| Language::of(language)).collect();
+    Process {
+        pid: (process.pid != 0).then_some(process.pid as i32),
+        languages: Some(languages),
+        ..Process::new(0, &*process.command)
     }
 }
 

@@ -45,7 +45,10 @@ pub fn tid(stack: &Stack) -> Option<i32> {
 pub fn parked(stack: &Stack) -> Option<Parked> {
     let one = stack.parked.as_ref()?;
     Some(Parked {
-        kind: one.kind,
+        kind: match one.kind {
+            "async generator" => "async_generator",
+            kind => kind,
+        },
         object: Address(one.object),
     })
 }

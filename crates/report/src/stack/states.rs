@@ -199,7 +199,7 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Option<answer::st
     let until = waits_for(stacks, number).map(|(until, other)| {
         let until = match until {
             Until::Unlocked | Until::Released(_) => "unlock",
-            Until::Turn => "vm-lock",
+            Until::Turn => "vm_lock",
             Until::Ended => "end",
         };
         WaitsFor {

@@ -182,7 +182,7 @@ pub(super) fn lock_for_programs(held: &Held) -> Lock {
     Lock {
         kind: match held.what {
             What::Mutex => "mutex",
-            What::ReadWrite => "read-write",
+            What::ReadWrite => "read_write",
             What::Stream => "stream",
             What::End => "thread",
         },
@@ -238,9 +238,9 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<answer::stack::Others<'_>>
             on: others.on,
             role: match others.role {
                 Role::Lock => "lock",
-                Role::LockedMeanwhile => "locked-meanwhile",
-                Role::OtherEnd => "other-end",
-                Role::NotAccepted => "not-accepted",
+                Role::LockedMeanwhile => "locked_meanwhile",
+                Role::OtherEnd => "other_end",
+                Role::NotAccepted => "not_accepted",
                 Role::Listens => "listens",
                 Role::Child => "child",
                 Role::Children => "children",

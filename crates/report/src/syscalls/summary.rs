@@ -2,9 +2,11 @@
 //! native function whose code it is (with `-k` those around it, too) and the script line.
 
 use super::{Columns, Figures, Layout, Order, Statuses, native};
+use crate::calls::Processes;
+use crate::calls::json::line_of_row;
 use crate::figures::plural;
 use crate::text::printable;
-use answer::syscalls::Record;
+use answer::syscalls::{Count as Counted, Record};
 use answer::time::nanos;
 use calls::Line;
 use calls::consumer::{Consumer, End, Forgotten};
@@ -32,7 +34,7 @@ struct Who {
     system_call: String,
     /// The native function whose code makes the call, and those around it as far as they are asked for.
     functions: Vec<String>,
-    line: Option<String>,
+    line: Option<Line>,
 }
 
 impl Who {
@@ -47,12 +49,9 @@ impl Who {
 
     /// `openat ← open ← /srv/app.rb:12 in 'look'`
     fn text(&self) -> String {
-        let parts = [&self.system_call].into_iter();
-        let parts: Vec<&str> = parts
-            .chain(&self.functions)
-            .chain(&self.line)
-            .map(String::as_str)
-            .collect();
+        let mut parts = vec![self.system_call.clone()];
+        parts.extend(self.functions.iter().cloned());
+        parts.extend(self.line.as_ref().map(Line::to_string));
         printable(&parts.join(" ← ")).into_owned()
     }
 }
@@ -85,6 +84,8 @@ impl Kept for Open {
 
 /// The table of `-c`, which is written when no more events come.
 pub struct Summary {
+    /// Which processes are counted.
+    processes: Processes,
     rows: Vec<Row>,
     by_name: HashMap<String, usize>,
     /// The row of each site; the site is kept, so that its addresses stay its own.
@@ -113,6 +114,7 @@ impl Summary {
     /// Makes the table, without a row yet.
     pub fn new(layout: &Layout, order: Order, columns: Columns, out: Box<dyn Write>) -> Self {
         Summary {
+            processes: Processes::default(),
             rows: Vec::new(),
             by_name: HashMap::new(),
             sites: HashMap::new(),
@@ -215,7 +217,7 @@ impl Summary {
         Who {
             system_call: call.into(),
             functions: native(call, inside).into_iter().chain(around).collect(),
-            line: line.map(ToString::to_string),
+            line: line.cloned(),
         }
     }
 
@@ -271,6 +273,7 @@ impl Summary {
             all.add(&row.figures);
         }
         if self.json {
+            self.processes.write(&mut *self.out)?;
             return print_json(&rows, &all, &mut *self.out);
         }
         let mut text = String::new();
@@ -295,10 +298,12 @@ impl Summary {
 /// Writes the rows and their sum for programs.
 fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<()> {
     for Row { who, figures, .. } in rows {
-        let record = Record::Count {
+        let (place, library) = who.line.as_ref().map_or((None, None), line_of_row);
+        let record = Counted {
             name: &who.system_call,
             functions: &who.functions,
-            at: who.line.as_deref(),
+            place,
+            library,
             calls: figures.calls,
             returned: figures.returned,
             errors: figures.errors,
@@ -306,7 +311,7 @@ fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<(
             min_ns: figures.shortest.map(nanos),
             max_ns: nanos(figures.longest),
         };
-        crate::json::line(out, &record)?;
+        crate::json::line(out, &Record::Count(Box::new(record)))?;
     }
     let record = Record::Sum {
         calls: all.calls,
@@ -319,6 +324,7 @@ fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<(
 
 impl Consumer for Summary {
     fn take(&mut self, event: Event) -> io::Result<()> {
+        self.processes.note(&event);
         let Event { at, kind } = event;
         match kind {
             EventKind::Call(began) if !self.shows(&began.edge.function.name) => {}

@@ -2,14 +2,50 @@
 
 use std::io::{self, Write};
 
-use answer::tune::{Check, Evidence, Write as Written};
+use answer::tune::{Check, Evidence, Record, Write as Written};
 use tune::machine::Machine;
 use tune::rules::{Finding, KERNEL, Risk, Rule, count};
 use tune::setting::Setting;
 
 use crate::json::line;
 
-type Record<'a> = answer::tune::Record<'a, &'a Setting>;
+/// A setting as a program reads it.
+fn setting(setting: &Setting) -> answer::tune::Setting<'_> {
+    let none = answer::tune::Setting {
+        interface: "file",
+        path: None,
+        device: None,
+        name: None,
+        pid: None,
+    };
+    let of_device = |interface, device, name| answer::tune::Setting {
+        interface,
+        device: Some(device),
+        name,
+        ..none
+    };
+    match setting {
+        Setting::File { path } => answer::tune::Setting {
+            path: Some(path),
+            ..none
+        },
+        Setting::Feature { device, name } => of_device("feature", device, Some(name)),
+        Setting::Coalesce { device, field } => of_device("coalesce", device, Some(field)),
+        Setting::Ring { device, field } => of_device("ring", device, Some(field)),
+        Setting::Channels { device, field } => of_device("channels", device, Some(field)),
+        Setting::Qdisc { device } => of_device("qdisc", device, None),
+        Setting::Descriptors { pid, .. } => answer::tune::Setting {
+            interface: "descriptors",
+            pid: Some(*pid),
+            ..none
+        },
+        Setting::Affinity { pid, .. } => answer::tune::Setting {
+            interface: "affinity",
+            pid: Some(*pid),
+            ..none
+        },
+    }
+}
 
 /// A finding as a program reads it.
 fn check<'a>(machine: &Machine, finding: &'a Finding) -> Record<'a> {
@@ -23,7 +59,7 @@ fn check<'a>(machine: &Machine, finding: &'a Finding) -> Record<'a> {
         value: &one.value,
     });
     let changes = outcome.changes.iter().map(|change| Written {
-        setting: &change.setting,
+        setting: setting(&change.setting),
         value: &change.value,
     });
     Record::Check(Box::new(Check {

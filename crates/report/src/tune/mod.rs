@@ -19,7 +19,13 @@ use tune::machine::Machine;
 use tune::verdict::{Change, Outcome, Verdict};
 
 use crate::Style;
+use crate::forms::{Plain, RECORDS};
 use crate::text::printable;
+
+/// How an audit and events are written, in the order in which help lists them.
+pub static FORMATS: &[&Plain] = &[&TABLE, &RECORDS];
+
+static TABLE: Plain = Plain::text("table", "Lines, for people; the worst first");
 
 /// Returns the colour of a verdict's heading and ids, for [`Style::painted`].
 fn color(verdict: Verdict) -> &'static str {

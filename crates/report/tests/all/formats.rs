@@ -1,7 +1,7 @@
 //! What each format looks like. The expected text stands in the test, for people to read.
 
 mod calls;
-mod guests;
+pub mod guests;
 
 use births::analysis::{By, Fold, Growth, Order, Report, View};
 use report::Style;
@@ -78,7 +78,7 @@ fn a_leak_is_said_first_and_stands_first() {
     ");
     let json = text(|out| json::write(out, &leaking(), &report));
     insta::assert_snapshot!(json.lines().take(5).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"process","schema":2,"pid":4242,"command":"ruby app.rb","languages":[{"name":"Ruby","version":"3.1.2"}]}
+    {"record":"process","schema":2,"pid":4242,"command":["ruby","app.rb"],"languages":[{"name":"Ruby","version":"3.1.2"}]}
     {"record":"look","pid":4242,"watched_ns":20000000000,"interval_ns":null,"by":"line","collection_pause_ns":15520000,"walk_pause_ns":1130000,"looks":0,"paused_ns":0,"garbage_included":false,"intervals_ns":[5000000000,5000000000,5000000000,5000000000]}
     {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), +23.0 KiB, nothing of it died","collector_off":false,"followed":true}
     {"record":"leak","pid":4242,"place":{"path":"app.rb","line":25,"function":null},"type":"Hash","before":false,"grows":"number","born":140,"live":140,"dead":0,"bytes":23520,"allocated":8960,"grown":0,"growing":0,"alive":[35,35,35,35]}
@@ -284,7 +284,7 @@ fn json_of_a_look() {
     };
     let lines = text(|out| json::write(out, &shop(), &report(view)));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"process","schema":2,"pid":4242,"command":"ruby app.rb","languages":[{"name":"Ruby","version":"3.1.2"}]}
+    {"record":"process","schema":2,"pid":4242,"command":["ruby","app.rb"],"languages":[{"name":"Ruby","version":"3.1.2"}]}
     {"record":"look","pid":4242,"watched_ns":30040000000,"interval_ns":null,"by":"line","collection_pause_ns":15520000,"walk_pause_ns":1130000,"looks":0,"paused_ns":0,"garbage_included":false}
     {"record":"row","pid":4242,"place":{"path":"app.rb","line":12,"function":null},"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040,"allocated":19200064}
     {"record":"row","pid":4242,"place":{"path":"app.rb","line":12,"function":null},"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184,"allocated":768}
@@ -344,7 +344,7 @@ fn json_of_growth() {
     let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
     let lines = text(|out| json::write_growth(out, &shop(), &growth));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"process","schema":2,"pid":4242,"command":"ruby app.rb","languages":[{"name":"Ruby","version":"3.1.2"}]}
+    {"record":"process","schema":2,"pid":4242,"command":["ruby","app.rb"],"languages":[{"name":"Ruby","version":"3.1.2"}]}
     {"record":"look","pid":4242,"watched_ns":30040000000,"interval_ns":10040000000,"by":"line","collection_pause_ns":15520000,"walk_pause_ns":1130000,"looks":0,"paused_ns":0,"garbage_included":false}
     {"record":"growth","pid":4242,"place":{"path":"app.rb","line":12,"function":null},"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"allocated":0,"now_live":150001,"now_bytes":6000040}
     {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"allocated":0,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336,"allocated":0},"hidden":{"born":20,"live":20,"bytes":800,"allocated":0}}
@@ -362,7 +362,7 @@ fn json_of_several_guests_has_no_pid() {
     let report = Report::new(&merged, &view);
     let lines = text(|out| json::write(out, &merged, &report));
     insta::assert_snapshot!(lines.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"process","schema":2,"pid":null,"command":"2 processes: ruby app.rb","languages":[{"name":"Ruby","version":"3.1.2"}]}
+    {"record":"process","schema":2,"pid":null,"command":["2 processes: ruby app.rb"],"languages":[{"name":"Ruby","version":"3.1.2"}]}
     {"record":"look","pid":null,"watched_ns":30040000000,"interval_ns":null,"by":"line","collection_pause_ns":15520000,"walk_pause_ns":1130000,"looks":0,"paused_ns":0,"garbage_included":false}
     {"record":"row","pid":null,"place":{"path":"app.rb","line":12,"function":null},"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080,"allocated":38400128}
     "#);

@@ -211,7 +211,7 @@ fn json_has_all_kinds_of_records() {
 #[test]
 fn what_a_guest_says_does_not_act_on_a_terminal() {
     let mut builder = Builder::new(About {
-        command_line: "a\x1b[2J\nb".into(),
+        command_line: vec!["a\x1b[2J\nb".into()],
         ..About::default()
     });
     let kind = builder.kind(b"K\x1b]0;x\x07", Role::Instance);

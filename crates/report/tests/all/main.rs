@@ -1,6 +1,7 @@
 //! The tests of the crate as its users see it: one executable, so that it is linked once.
 
 mod formats;
+mod forms;
 mod heap;
 mod heap_first;
 mod heap_page;

@@ -60,7 +60,7 @@ fn census(lines: &[Line], resident: Option<(u64, u64)>, intervals: usize) -> Cen
     });
     Census {
         pid: 7,
-        command: "ruby app.rb".into(),
+        command: vec!["ruby".into(), "app.rb".into()],
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 5.0 * intervals as f64,

@@ -54,6 +54,7 @@ fn page(profile: &Profile) -> String {
     let mut out = Vec::new();
     let about = About {
         who: "process 4242 (ruby app.rb)".to_owned(),
+        processes: Vec::new(),
         looks: "240,000 looks in 2,400.0 s".to_owned(),
         cost: "stood still for 1 ms in all".to_owned(),
         missed: vec![Missed {

@@ -17,8 +17,9 @@ use calls::debug::Debug;
 use calls::preset::Preset;
 use calls::summary::{Order, Rows};
 use calls::{Messages, Options, Signatures};
-use report::calls::formats::{JSON, LINES, LTRACE};
+use report::calls::formats::LTRACE;
 use report::calls::{FORMATS, Format, Layout, Summary};
+use report::forms::{Chosen, Form};
 use std::io::Write;
 
 /// Options of `lancet calls`.
@@ -141,7 +142,7 @@ pub struct CallsArgs {
     /// How to write it [default: lines]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = SHOW)]
     #[arg(conflicts_with_all = ["json", "ltrace"])]
-    format: Option<&'static Format>,
+    format: Option<Chosen<Format>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with = "ltrace", help_heading = SHOW)]
@@ -172,15 +173,22 @@ fn help() -> String {
 }
 
 impl CallsArgs {
-    /// How calls are written.
-    pub fn format(&self) -> &'static Format {
-        self.chosen_format().unwrap_or(&LINES)
+    /// What is chosen to show calls.
+    fn chosen(&self) -> Chosen<Format> {
+        let ltrace = Chosen {
+            format: &LTRACE,
+            form: None,
+        };
+        match (self.format, self.ltrace) {
+            (Some(chosen), _) => chosen,
+            (None, true) => ltrace,
+            (None, false) => Chosen::by_default(FORMATS, self.json),
+        }
     }
 
-    fn chosen_format(&self) -> Option<&'static Format> {
-        let flags = [(self.json, &JSON), (self.ltrace, &LTRACE)];
-        let by_flag = flags.into_iter().find(|(given, _)| *given);
-        self.format.or(by_flag.map(|(_, format)| format))
+    /// How calls are written.
+    pub fn format(&self) -> &'static Format {
+        self.chosen().format
     }
 
     /// At most so many characters of a string are shown.
@@ -233,9 +241,8 @@ impl Asked for CallsArgs {
         let elsewhere = self.count || self.common.output.is_some();
         self.common.record.is_none()
             || elsewhere
-            || self
-                .chosen_format()
-                .is_some_and(|format| !format.like_ltrace)
+            || self.json
+            || self.format.is_some_and(|chosen| !chosen.format.like_ltrace)
     }
 
     fn flaw(&self) -> Option<String> {
@@ -291,8 +298,8 @@ impl Asked for CallsArgs {
         self.count
     }
 
-    fn is_json(&self) -> bool {
-        self.format().is_json
+    fn form(&self) -> Option<&'static Form> {
+        self.chosen().form
     }
 
     fn consumer<'a>(

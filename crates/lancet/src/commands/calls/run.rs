@@ -19,7 +19,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             None => now::run(
                 &args.common.processes(),
                 args.common.output.as_deref(),
-                args.format().is_json,
+                args.form(),
             ),
         };
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use report::Style;
+use report::forms::Chosen;
 use report::heap::{FORMATS, Format, Options};
 
 use super::when::{self, When};
@@ -90,7 +91,7 @@ pub struct HeapArgs {
 
     /// How to write it [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
-    format: Option<&'static Format>,
+    format: Option<Chosen<Format>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
@@ -145,13 +146,15 @@ pub enum Question<'a> {
 }
 
 impl HeapArgs {
+    /// Returns what is chosen to show the answer.
+    pub fn chosen(&self) -> Chosen<Format> {
+        let default = || Chosen::by_default(FORMATS, self.json);
+        self.format.unwrap_or_else(default)
+    }
+
     /// Returns the format of the answer.
     pub fn format(&self) -> &'static Format {
-        match self.format {
-            Some(format) => format,
-            None if self.json => &report::heap::json::FORMAT,
-            None => FORMATS[0],
-        }
+        self.chosen().format
     }
 
     /// Returns how the answer is to be written, where a table may look so.
@@ -170,7 +173,7 @@ impl HeapArgs {
     /// Returns how a ledger is to be written.
     pub fn ledger_options(&self, style: Style) -> report::rss::Options {
         let Options { top, style, .. } = self.options(style);
-        let json = self.format().is_json;
+        let json = self.format().has_records;
         report::rss::Options { top, json, style }
     }
 

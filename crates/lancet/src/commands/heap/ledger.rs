@@ -4,12 +4,14 @@ use anyhow::bail;
 use dump::Opened;
 use heap::Snapshot;
 use inject::Image;
+use report::heap::FORMATS;
 use report::losses::{Loss, What};
 use rss::{Budget, Figures, Finding, Ledger};
 
 use super::HeapArgs;
-use super::run::{finish, require_table_or_json};
+use super::run::finish;
 use crate::agent::AGENT;
+use crate::cli::format::require_first_or_records;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
@@ -17,7 +19,7 @@ use crate::ui::terminal::Stream;
 
 /// Refuses what cannot be written so, and what means nothing with `--rss`.
 pub fn check(args: &HeapArgs) -> anyhow::Result<()> {
-    require_table_or_json(args.format(), "--rss")?;
+    require_first_or_records(args.chosen(), FORMATS, "--rss")?;
     if args.despite_limit && !args.copies() {
         bail!(
             "--despite-limit is for a copy, and --rss alone makes none: give it with --compact or --ask-malloc, or leave it away"
@@ -36,7 +38,7 @@ pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
             about.pid
         );
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.ledger_options(sink.style);
     report::rss::saved(&mut sink.out, about, &options)?;
     finish(sink, &Losses::default(), format)
@@ -108,7 +110,7 @@ pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     for text in report::rss::losses(&ledger) {
         losses.note(Loss::new(Some(pid), What::Heap, None, text));
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.ledger_options(sink.style);
     report::rss::write(&mut sink.out, &ledger, &options)?;
     finish(sink, &losses, format)

@@ -11,6 +11,7 @@ use report::losses::{Loss, What};
 
 use super::args::Question;
 use super::{HeapArgs, browse, ledger, live, when};
+use crate::cli::format::require_first_or_records;
 use crate::exit::EXCEEDED;
 use crate::losses::Losses;
 use crate::ui::file::WholeFile;
@@ -110,7 +111,7 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         );
     }
     let answers = Answers::of(&analysis, owner);
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.options(sink.style);
     let format = args.format();
     match args.question() {
@@ -139,17 +140,9 @@ fn browsed(args: &HeapArgs) -> anyhow::Result<u8> {
     Ok(losses.exit_code(0))
 }
 
-/// Refuses other formats for what is written in these two alone.
-pub(super) fn require_table_or_json(format: &Format, option: &str) -> anyhow::Result<()> {
-    if !format.is_json && !std::ptr::eq(format, FORMATS[0]) {
-        bail!("{option} is written as a table or as JSON: leave --format away, or give --json");
-    }
-    Ok(())
-}
-
 /// Ends the output and returns the exit code.
 pub(super) fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8> {
-    if format.is_json {
+    if format.has_records {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
@@ -159,7 +152,7 @@ pub(super) fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow
 /// Says what is new in a later snapshot, and returns the exit code.
 fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<u8> {
     let format = args.format();
-    require_table_or_json(format, "--diff")?;
+    require_first_or_records(args.chosen(), FORMATS, "--diff")?;
     let (earlier, later) = (take(earlier)?, take(later)?);
     let (before, now) = (Analysis::of(&earlier), Analysis::of(&later));
     let answers = Answers::of(&now, owner);
@@ -169,7 +162,7 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
         let text = format!("{why}; what is told as new or gone means nothing");
         losses.say(Loss::new(None, What::Heap, None, text));
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.options(sink.style);
     diff::write(&mut sink.out, &answers, &found, format, &options)?;
     note_missing(&mut losses, &earlier);

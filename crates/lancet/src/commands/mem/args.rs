@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
+use report::forms::Chosen;
 use report::mem::folded::Weight;
-use report::mem::{FORMATS, Format, folded, json, table};
+use report::mem::{FORMATS, Format, folded};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
@@ -105,7 +106,7 @@ pub struct MemArgs {
 
     /// How to write it [default: table, with --stacks folded]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
-    format: Option<&'static Format>,
+    format: Option<Chosen<Format>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
@@ -231,9 +232,8 @@ impl MemArgs {
 
     /// Returns what is wrong with the flags together, if anything is.
     pub fn flaw(&self) -> Option<String> {
-        let format = self.format();
-        let name = report::Format::name(format);
-        if format.is_text {
+        let name = self.chosen().name();
+        if self.format().is_text {
             return None;
         }
         if self.by.is_some() {
@@ -246,14 +246,21 @@ impl MemArgs {
         })
     }
 
+    /// Returns what is chosen to show the answer.
+    pub fn chosen(&self) -> Chosen<Format> {
+        match (self.format, self.stacks) {
+            (Some(chosen), _) => chosen,
+            (None, Some(_)) if !self.json => Chosen {
+                format: &folded::FORMAT,
+                form: None,
+            },
+            (None, _) => Chosen::by_default(FORMATS, self.json),
+        }
+    }
+
     /// Returns the format of the answer.
     pub fn format(&self) -> &'static Format {
-        match (self.format, self.stacks) {
-            (Some(format), _) => format,
-            (None, _) if self.json => &json::FORMAT,
-            (None, Some(_)) => &folded::FORMAT,
-            (None, None) => &table::FORMAT,
-        }
+        self.chosen().format
     }
 
     /// Returns the time between two looks, or `None` for one look at the end.

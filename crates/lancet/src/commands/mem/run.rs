@@ -32,6 +32,7 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
 fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
+    let sink = sink.in_form(args.chosen().form);
     let mut reporter = reporter(&args, sink);
     let mut guests = Guests::open(&args, on_screen)?;
     let watched = failure::catch(|| {

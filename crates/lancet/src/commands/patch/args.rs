@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use patch::{Asked, Request, ScriptRequest};
+use report::forms::{Chosen, Plain};
+use report::patch::FORMATS;
 
 use crate::cli::duration::parse;
+use crate::cli::format::one_of;
 
 /// Options of `lancet patch`.
 #[derive(Args, Clone, Debug)]
@@ -61,9 +64,13 @@ pub struct PatchArgs {
     #[arg(long, value_name = "ID|all", value_parser = taken_back, num_args = 0..=1, default_missing_value = "all")]
     pub undo: Option<TakenBack>,
 
-    /// Write JSON, one object a line
+    /// How to write it [default: lines]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "new"])]
+    format: Option<Chosen<Plain>>,
+
+    /// The same as --format json
     #[arg(long, conflicts_with = "new")]
-    pub json: bool,
+    json: bool,
 
     /// Do everything but the writing, and show the plan
     #[arg(long, requires = "applied")]
@@ -77,6 +84,19 @@ pub struct PatchArgs {
     /// same
     #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "applied", conflicts_with = "dry_run")]
     pub lasts: Option<Duration>,
+}
+
+impl PatchArgs {
+    /// What is chosen to show the answers.
+    pub fn chosen(&self) -> Chosen<Plain> {
+        let default = || Chosen::by_default(FORMATS, self.json);
+        self.format.unwrap_or_else(default)
+    }
+
+    /// Whether they are records.
+    pub fn has_records(&self) -> bool {
+        self.chosen().form.is_some()
+    }
 }
 
 /// A function that is to be replaced.

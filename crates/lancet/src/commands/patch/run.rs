@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
 use process::programs;
+use report::losses::{Loss, What};
 use report::patch::{Answers, Language};
 
 use super::args::{Replaced, TakenBack};
@@ -16,7 +17,7 @@ use super::plan_file::{self, PlanFile};
 use super::{PatchArgs, script};
 use crate::agent;
 use crate::exit::LOST;
-use crate::ui::advice::explain;
+use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -33,6 +34,7 @@ pub(super) struct Run {
     pub args: PatchArgs,
     file: PlanFile,
     sink: Sink,
+    pub losses: Losses,
     /// What is to be undone when the time is over, from the moment it is applied: also where it could not be told.
     pub staying: Vec<(Guest, TakenBack)>,
 }
@@ -47,35 +49,36 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
         args.wait = args.wait.or(file.wait);
         args.lasts = args.lasts.or(file.lasts);
     }
-    let sink = Sink::open(None, Stream::Stdout)?;
+    let sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
     let mut run = Run {
         args,
         file,
         sink,
+        losses: Losses::default(),
         staying: Vec::new(),
     };
     if run.args.remedies {
         run.answer(|to| to.remedies())?;
-        return Ok(0);
+        return run.end(0);
     }
     interrupt::catch();
     let pids = run.args.pids.clone();
     let mut code = 0;
     for pid in &pids {
-        code = worse(code, mended(*pid));
+        code = worse(code, mended(*pid, &mut run.losses));
         let done = programs::at_present(*pid, || run.process(*pid));
         code = worse(code, run.told(*pid, done)?);
     }
     let left = run.stay()?;
-    Ok(worse(code, left))
+    run.end(worse(code, left))
 }
 
 /// Takes out what an earlier lancet has left in a process. If it must stay, that is said.
-fn mended(pid: i32) -> u8 {
+fn mended(pid: i32, losses: &mut Losses) -> u8 {
     match agent::mend(pid) {
         Ok(()) => 0,
         Err(error) => {
-            tell!("leaving: {:#}", explain(error));
+            losses.leaving(error);
             LOST
         }
     }
@@ -98,18 +101,29 @@ impl Run {
     ) -> anyhow::Result<()> {
         let mut answers = Answers {
             out: &mut self.sink.out,
-            json: self.args.json,
+            json: self.args.has_records(),
         };
         write(&mut answers)?;
         Ok(self.sink.out.flush()?)
     }
 
+    /// Ends the answer: with what was lost, where it is made of records.
+    fn end(&mut self, code: u8) -> anyhow::Result<u8> {
+        if self.args.has_records() {
+            self.losses.write(&mut self.sink.out)?;
+            self.sink.out.flush()?;
+        }
+        Ok(code)
+    }
+
     /// The exit code of what was done in one process. What went wrong there is told where there are others, or where something is still to be undone:
     /// those are done all the same. Otherwise it is the answer of the command.
-    fn told(&self, pid: i32, done: anyhow::Result<u8>) -> anyhow::Result<u8> {
+    fn told(&mut self, pid: i32, done: anyhow::Result<u8>) -> anyhow::Result<u8> {
         match done {
             Err(error) if self.args.pids.len() > 1 || !self.staying.is_empty() => {
-                tell!("process {pid}: {error:#}");
+                let text = format!("process {pid}: {error:#}");
+                self.losses
+                    .say(Loss::new(Some(pid), What::Process, None, text));
                 Ok(crate::exit::FAILED)
             }
             done => done,
@@ -125,9 +139,10 @@ impl Run {
         if self.args.list {
             let all = patch::list(&guest).map_err(explained)?;
             let settings = patch::list_settings(&guest).map_err(explained)?;
-            let scripts = script::seen(&guest);
+            let scripts = script::seen(&guest, &mut self.losses);
             self.answer(|to| to.list(pid, &all, &settings, &scripts.all))?;
-            return Ok(worse(scripts.code, code_of_unsearched(&guest)?));
+            let unsearched = code_of_unsearched(&guest, &mut self.losses)?;
+            return Ok(worse(scripts.code, unsearched));
         }
         if let Some(function) = &self.args.new {
             let rust = self.args.rust;
@@ -229,11 +244,11 @@ impl Run {
         if self.args.dry_run {
             self.answer(|to| to.settings_plan((guest.pid(), guest.name()), plan))?;
             tell!("nothing was set");
-            return Ok(code_of_left(plan));
+            return Ok(code_of_left(guest.pid(), plan, &mut self.losses));
         }
         let (settings, stood) = patch::apply_settings(guest, plan).map_err(explained)?;
         self.answer(|to| to.settings_applied(guest.pid(), &settings, plan.note, stood))?;
-        Ok(code_of_left(plan))
+        Ok(code_of_left(guest.pid(), plan, &mut self.losses))
     }
 
     /// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
@@ -262,7 +277,7 @@ impl Run {
             TakenBack::Script(ids) => self.undo_in_script(guest, ids),
             TakenBack::Native(ids) => self.undo_native(guest, &Which::These(ids.clone())),
             TakenBack::All => {
-                let scripts = script::seen(guest);
+                let scripts = script::seen(guest, &mut self.losses);
                 let is_any = !scripts.all.is_empty();
                 let code = worse(scripts.code, self.undo_seen(guest.pid(), scripts)?);
                 // Where only functions of the script were replaced there is nothing more to say.
@@ -278,36 +293,43 @@ impl Run {
         let took = patch::undo(guest, which).map_err(explained)?;
         self.answer(|to| to.undone(guest.pid(), &took))?;
         Ok(match which {
-            Which::All if is_anything_left(guest)? => LOST,
-            Which::All => code_of_unsearched(guest)?,
+            Which::All if is_anything_left(guest, &mut self.losses)? => LOST,
+            Which::All => code_of_unsearched(guest, &mut self.losses)?,
             Which::These(_) => 0,
         })
     }
 }
 
 /// Says how much of the process's memory was not searched for patches, and returns the exit code for it.
-fn code_of_unsearched(guest: &Guest) -> anyhow::Result<u8> {
+fn code_of_unsearched(guest: &Guest, losses: &mut Losses) -> anyhow::Result<u8> {
     match patch::unsearched(guest).map_err(explained)? {
         0 => Ok(0),
         bytes => {
             let mebibytes = bytes.div_ceil(1 << 20);
-            tell!(
+            let text = format!(
                 "{mebibytes} MiB of its read-only memory were not searched for patches: it has too much of it"
             );
+            losses.say(Loss::new(Some(guest.pid()), What::Patches, None, text));
             Ok(LOST)
         }
     }
 }
 
 /// Says how many a remedy of settings leaves as they are, and returns the exit code for it.
-fn code_of_left(plan: &SettingsPlan) -> u8 {
+fn code_of_left(pid: i32, plan: &SettingsPlan, losses: &mut Losses) -> u8 {
     match plan.left {
         0 => 0,
         left => {
             let room = plan.settings.len();
-            tell!(
+            let text = format!(
                 "{left} more are left as they are, because one command sets {room} at most: run it again for the next"
             );
+            losses.say(Loss::new(
+                Some(pid),
+                What::Settings,
+                Some(left as u64),
+                text,
+            ));
             LOST
         }
     }
@@ -337,12 +359,15 @@ fn stays(pid: i32, ids: &[u64]) -> String {
 }
 
 /// Says which patches could not be taken back because something else has changed their functions since.
-fn is_anything_left(guest: &Guest) -> anyhow::Result<bool> {
+fn is_anything_left(guest: &Guest, losses: &mut Losses) -> anyhow::Result<bool> {
     let mut left = false;
     for listed in patch::list(guest).map_err(explained)? {
         let id = listed.record.id;
         if listed.state == State::Covered {
-            tell!("patch {id} was not undone: its function was changed by something else since");
+            let text = format!(
+                "patch {id} was not undone: its function was changed by something else since"
+            );
+            losses.say(Loss::new(Some(guest.pid()), What::Patches, Some(1), text));
             left = true;
         }
     }

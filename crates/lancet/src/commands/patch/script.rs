@@ -3,6 +3,7 @@
 use anyhow::bail;
 use inject::Image;
 use patch::{Guest, Request, Script, ScriptPatch, ScriptRequest};
+use report::losses::{Loss, What};
 use vm::Language;
 
 use super::args::{Replaced, TakenBack};
@@ -10,6 +11,7 @@ use super::explained::explained;
 use super::run::Run;
 use crate::agent::AGENT;
 use crate::exit::LOST;
+use crate::losses::Losses;
 
 /// The functions of the program and its libraries, and those of the script.
 ///
@@ -61,7 +63,7 @@ impl Run {
                 Err(error) => {
                     for one in applied.iter().rev() {
                         if let Err(error) = script.undo(one.id) {
-                            tell!("{error}");
+                            self.losses.say(left(guest.pid(), &error));
                         }
                     }
                     return Err(explained(error));
@@ -103,7 +105,7 @@ impl Run {
                 Ok(one) => done.push(one),
                 Err(error) if ids.len() == 1 => return Err(explained(error)),
                 Err(error) => {
-                    tell!("{error}");
+                    self.losses.say(left(pid, &error));
                     code = LOST;
                 }
             }
@@ -113,6 +115,11 @@ impl Run {
         left.map_err(explained)?;
         Ok(code)
     }
+}
+
+/// A patch that was not taken back.
+fn left(pid: i32, why: &patch::Error) -> Loss {
+    Loss::new(Some(pid), What::Patches, Some(1), why.to_string())
 }
 
 fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
@@ -132,7 +139,7 @@ pub struct Seen {
 
 /// Asks for the patches of the script's functions, where there is a VM that may have any. Where it does not answer that is said, with
 /// the exit code for it: what else there is can be shown and undone all the same.
-pub fn seen(guest: &Guest) -> Seen {
+pub fn seen(guest: &Guest, losses: &mut Losses) -> Seen {
     let nothing = |code| Seen {
         all: Vec::new(),
         code,
@@ -156,7 +163,9 @@ pub fn seen(guest: &Guest) -> Seen {
             script: Some(script),
         },
         Err(error) => {
-            tell!("whether functions of the script were replaced is not known: {error:#}");
+            let text =
+                format!("whether functions of the script were replaced is not known: {error:#}");
+            losses.say(Loss::new(Some(guest.pid()), What::Patches, None, text));
             nothing(LOST)
         }
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use report::profile::{FORMATS, Format, JSON, TABLE};
+use report::forms::Chosen;
+use report::profile::{FORMATS, Format};
 
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
@@ -46,7 +47,7 @@ pub struct ProfileArgs {
 
     /// Of which functions has the share changed between two profiles that --save has written?
     #[arg(long, value_names = ["OLD", "NEW"], num_args = 2, help_heading = TARGET)]
-    #[arg(conflicts_with_all = ["children", "look_for", "every", "save", "format"])]
+    #[arg(conflicts_with_all = ["children", "look_for", "every", "save"])]
     pub diff: Option<Vec<PathBuf>>,
 
     /// Look for so long (500ms, 30s, 2m) [default: 10s; of a program that is started, until it ends]
@@ -65,9 +66,9 @@ pub struct ProfileArgs {
     /// How what was seen is written [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
     #[arg(conflicts_with = "json")]
-    format: Option<&'static Format>,
+    format: Option<Chosen<Format>>,
 
-    /// One JSON object a line (see docs/profile.md)
+    /// The same as --format json
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
 
@@ -91,13 +92,15 @@ impl ProfileArgs {
         Stream::beside(&self.program)
     }
 
+    /// Returns what is chosen to show the profile.
+    pub fn chosen(&self) -> Chosen<Format> {
+        let default = || Chosen::by_default(FORMATS, self.json);
+        self.format.unwrap_or_else(default)
+    }
+
     /// Returns how the profile is written.
     pub fn format(&self) -> &'static Format {
-        match self.format {
-            Some(format) => format,
-            None if self.json => JSON,
-            None => TABLE,
-        }
+        self.chosen().format
     }
 
     /// Returns how many functions a table has at most.

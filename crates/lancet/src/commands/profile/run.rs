@@ -11,9 +11,10 @@ use frames::profile::difference::Difference;
 use frames::profile::saved::{self, About, Missed};
 use process::guest::command_line;
 use report::losses::{Loss, What};
-use report::profile::{Head, difference};
+use report::profile::{FORMATS, Head, difference};
 
 use super::ProfileArgs;
+use crate::cli::format::require_first_or_records;
 use crate::losses::Losses;
 use crate::sampling::{self, Request, Sampled};
 use crate::ui::file::WholeFile;
@@ -32,14 +33,14 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
     if let Some(file) = &args.file {
         return again(&args, file);
     }
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
     let save = args.save.as_deref();
     let save = save.map(|path| Ok::<_, anyhow::Error>((path, WholeFile::begin(path)?)));
     let save = save.transpose()?;
     let (profile, about, sampled) = looks(&args)?;
     let Some((path, mut save)) = save else {
         show(&args, &mut sink, &profile, &about)?;
-        return sampled.finish(&mut sink, format.is_json);
+        return sampled.finish(&mut sink, format.has_records);
     };
     let written = saved::write(&profile, &about, &mut save.file);
     let written = written.and_then(|()| save.finish());
@@ -51,9 +52,9 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
 fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
     let (profile, about) = saved(file)?;
     // Now, because it may be the same file.
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
     show(args, &mut sink, &profile, &about)?;
-    end(&mut sink, args.format().is_json, &[&about])
+    end(&mut sink, args.format().has_records, &[&about])
 }
 
 fn show(
@@ -72,7 +73,7 @@ fn show(
 }
 
 /// Says what was lost as these profiles were made, and returns the exit code.
-fn end(sink: &mut Sink, is_json: bool, made: &[&About]) -> anyhow::Result<u8> {
+fn end(sink: &mut Sink, has_records: bool, made: &[&About]) -> anyhow::Result<u8> {
     sink.out.flush()?;
     let mut losses = Losses::default();
     for missed in made.iter().flat_map(|about| &about.missed) {
@@ -80,7 +81,7 @@ fn end(sink: &mut Sink, is_json: bool, made: &[&About]) -> anyhow::Result<u8> {
         let what = What::of(&missed.what).unwrap_or(What::Looks);
         losses.say(Loss::new(pid, what, missed.count, missed.text.clone()));
     }
-    if is_json {
+    if has_records {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
     }
@@ -114,6 +115,7 @@ fn looks(args: &ProfileArgs) -> anyhow::Result<(Profile, About, Sampled)> {
     let since = sampled.began.duration_since(SystemTime::UNIX_EPOCH);
     let about = About {
         who,
+        processes: sampled.processes(),
         looks: sampled.looks.clone(),
         cost: sampled.cost(),
         missed: missed.collect(),
@@ -129,7 +131,7 @@ fn who(args: &ProfileArgs) -> String {
         let words = args.program.iter().map(|word| word.to_string_lossy());
         return words.collect::<Vec<_>>().join(" ");
     }
-    let named = |pid: &i32| format!("process {pid} ({})", command_line(*pid));
+    let named = |pid: &i32| format!("process {pid} ({})", command_line(*pid).join(" "));
     let children = if args.children {
         " and their children"
     } else {
@@ -159,9 +161,10 @@ fn saved(file: &Path) -> anyhow::Result<(Profile, About)> {
 
 /// Says of which functions the share has changed.
 fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
+    require_first_or_records(args.chosen(), FORMATS, "--diff")?;
     let ((before, about_before), (after, about_after)) = (saved(old)?, saved(new)?);
     // Now, because it may be one of these files.
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?;
+    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
     let titles = [title(&before, &about_before), title(&after, &about_after)];
     let head = |about, title| Head {
         about,
@@ -173,10 +176,10 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         &head(&about_after, titles[1].as_str()),
     ];
     let found = Difference::of(&before, &after);
-    let is_json = args.format().is_json;
-    match is_json {
+    let has_records = args.format().has_records;
+    match has_records {
         true => difference::write_json(&mut sink.out, &found, heads)?,
         false => difference::write_table(&mut sink.out, &found, heads)?,
     }
-    end(&mut sink, is_json, &[&about_before, &about_after])
+    end(&mut sink, has_records, &[&about_before, &about_after])
 }

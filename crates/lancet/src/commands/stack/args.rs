@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use frames::scan::Decode;
-use report::stack::folded::{FORMATS, Format, json, table};
+use report::forms::Chosen;
+use report::stack::folded::{FORMATS, Format};
 
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
@@ -34,7 +35,7 @@ pub struct StackArgs {
     pub children: bool,
 
     /// Say what the stacks cost each garbage collection, and which frames are to blame
-    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for"], help_heading = ROWS)]
     pub gc: bool,
 
     /// With --gc: time the collections that happen for so long, by an agent in the process [default: 10s]
@@ -70,10 +71,9 @@ pub struct StackArgs {
     #[arg(conflicts_with_all = ["files", "gems", "process"])]
     pub look_for: Option<Duration>,
 
-    /// How what was seen is written [default: table]
-    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
-    #[arg(conflicts_with_all = ["files", "gems", "process", "json"], requires = "when")]
-    format: Option<&'static Format>,
+    /// How what was seen is written; but for the table and what all commands have it is of many looks (--for, --every, PROGRAM) [default: table]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with = "json", help_heading = OUTPUT)]
+    format: Option<Chosen<Format>>,
 
     /// Write to FILE, mode 0600, instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
@@ -110,7 +110,7 @@ pub struct StackArgs {
 
     /// Exit with 3 if a frame is larger
     #[arg(long, value_name = "BYTES", help_heading = ROWS)]
-    #[arg(conflicts_with_all = ["every", "look_for", "format", "gc"])]
+    #[arg(conflicts_with_all = ["every", "look_for", "gc"])]
     pub max: Option<u64>,
 
     /// At most N rows; 0 for all [default: 20; with --json or -p all]
@@ -121,9 +121,9 @@ pub struct StackArgs {
     #[arg(long, help_heading = ROWS, conflicts_with = "pids")]
     pub check: bool,
 
-    /// One JSON object a line (see docs/json.md)
+    /// The same as --format json
     #[arg(long, help_heading = OUTPUT)]
-    pub json: bool,
+    json: bool,
 }
 
 impl StackArgs {
@@ -132,13 +132,15 @@ impl StackArgs {
         self.every.is_some() || self.look_for.is_some() || !self.program.is_empty()
     }
 
-    /// Returns how what was seen in many looks is written.
-    pub fn folded(&self) -> &'static Format {
-        match self.format {
-            Some(format) => format,
-            None if self.json => &json::FORMAT,
-            None => &table::FORMAT,
-        }
+    /// Returns what is chosen to show the answer.
+    pub fn chosen(&self) -> Chosen<Format> {
+        let default = || Chosen::by_default(FORMATS, self.json);
+        self.format.unwrap_or_else(default)
+    }
+
+    /// Returns whether it is shown by its records.
+    pub fn has_records(&self) -> bool {
+        self.chosen().form.is_some()
     }
 
     /// Returns what is to be decoded.
@@ -160,7 +162,7 @@ impl StackArgs {
 
     /// Returns how many rows of a ranking are shown.
     pub fn rows(&self) -> usize {
-        match (self.top, self.json) {
+        match (self.top, self.has_records()) {
             (Some(0), _) | (None, true) => usize::MAX,
             (Some(rows), _) => rows,
             (None, false) => TABLE_ROWS,

@@ -29,13 +29,14 @@ use crate::ui::terminal::Stream;
 
 /// Shows the stacks of running processes.
 pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(args.output.as_deref(), Stream::beside(&args.program))?;
+    let sink = Sink::open(args.output.as_deref(), Stream::beside(&args.program))?;
+    let mut sink = sink.in_form(args.chosen().form);
     if args.looks_again() {
         return again(args, &mut sink);
     }
     let (mut larger, mut losses) = (0, Losses::default());
     let wanted = Wanted {
-        count: args.bytes || args.gc || args.json,
+        count: args.bytes || args.gc || args.has_records(),
         fibers: wants_fibers(args),
         states: !args.gc,
         others: !args.gc,
@@ -53,7 +54,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             .measure
             .map(|length| measure::time(subject.pid, length, args.collect))
             .transpose()?;
-        if args.json {
+        if args.has_records() {
             larger += show(&mut sink.out, subject, args, sink.style, timed.as_ref())?;
             sink.out.flush()?;
         } else {
@@ -75,7 +76,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
 
 /// Looks at processes again and again, and writes what threads did where.
 fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
-    let format = args.folded();
+    let format = args.chosen().format;
     let request = sampling::Request {
         pids: &args.pids,
         children: args.children,
@@ -90,15 +91,16 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
         stacks.add_look(pid, live.modules(), look);
     })?;
     stacks.looks = sampled.rounds;
+    stacks.processes = sampled.processes();
     let title = sampled.title(sampled.rounds);
     format.write(&stacks, &mut sink.out, &title)?;
-    sampled.finish(sink, format.is_json)
+    sampled.finish(sink, format.has_records)
 }
 
 /// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
 /// are shown.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let (mut larger, mut losses) = (0, Losses::default());
     for path in &args.files {
         let mut core = match Core::open(path) {
@@ -111,7 +113,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
         };
         let modules = core.modules();
         let (look, languages) = core.look(&modules, wants_fibers(args));
-        let command = core.command().to_owned();
+        let command = [core.command().to_owned()];
         let subject = Subject {
             pid: core.pid(),
             command: &command,
@@ -169,12 +171,12 @@ fn show(
                 Language::those(|one| one.description().scans_stacks, " and ")
             );
         }
-        if args.json {
+        if args.has_records() {
             gc::json::write(out, subject, &scanned, timed)?;
         } else {
             gc::text::write(out, subject, scanned, timed)?;
         }
-    } else if args.json {
+    } else if args.has_records() {
         listing::json::write(out, subject)?;
     } else if args.native && args.bytes {
         listing::text::write(out, subject, args.rows_of_stack())?;
@@ -202,7 +204,7 @@ fn note_cut(losses: &mut Losses, pid: i32, look: &Look, args: &StackArgs) {
             "process {pid}: the outer frames of {count} {} could not be found",
             plural(count, "stack", "stacks")
         );
-        let is_listed = args.native || args.gc || args.json;
+        let is_listed = args.native || args.gc || args.has_records();
         let text = match is_listed {
             true => text,
             false => text + ": --native shows where they end",
@@ -216,7 +218,7 @@ fn note_cut(losses: &mut Losses, pid: i32, look: &Look, args: &StackArgs) {
 }
 
 fn verdict(sink: &mut Sink, args: &StackArgs, larger: u64, losses: &Losses) -> anyhow::Result<u8> {
-    if args.json {
+    if args.has_records() {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
     }

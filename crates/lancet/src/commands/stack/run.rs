@@ -8,9 +8,11 @@ use frames::live::core::Core;
 use report::losses::{Loss, What};
 use report::stack::chains::{self, Chains};
 use report::stack::difference::{json as json_of_difference, table as table_of_difference};
+use report::stack::folded::FORMATS;
 use report::stack::ranking::{json, table};
 
 use super::{StackArgs, files, live};
+use crate::cli::format::require_first_or_records;
 use crate::exit::EXCEEDED;
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
@@ -18,6 +20,10 @@ use crate::ui::terminal::Stream;
 
 /// Runs `lancet stack` and returns the exit code.
 pub fn run(args: StackArgs) -> anyhow::Result<u8> {
+    if !args.looks_again() {
+        let what = "one look at stacks (without --for 10s or --every 10ms), or a file,";
+        require_first_or_records(args.chosen(), FORMATS, what)?;
+    }
     if !args.pids.is_empty() || !args.program.is_empty() {
         return live::run(&args);
     }
@@ -46,11 +52,11 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
 /// Ranks the frames of files, or shows their chains of calls.
 fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
     let ranking = files::rank(args)?;
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let chains = args
         .chains
         .then(|| Chains::of(&ranking.scans, args.rows(), args.max));
-    match (&chains, args.json) {
+    match (&chains, args.has_records()) {
         (Some(chains), true) => chains::json::write(&mut sink.out, chains)?,
         (Some(chains), false) => chains::table::write(&mut sink.out, chains)?,
         (None, true) => json::write(&mut sink.out, &ranking)?,
@@ -65,7 +71,7 @@ fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
     for loss in ranking.scans.iter().filter_map(damage) {
         losses.note(loss);
     }
-    if args.json {
+    if args.has_records() {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
@@ -125,7 +131,7 @@ fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         files::scan(new, args.decode())?,
         wanted,
     );
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let mut losses = Losses::default();
     for scan in [&difference.old, &difference.new] {
         if let Some(loss) = damage(scan) {
@@ -135,7 +141,7 @@ fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
     if let Some(loss) = args.max.and_then(|max| not_compared(&difference, max)) {
         losses.say(loss);
     }
-    if args.json {
+    if args.has_records() {
         json_of_difference::write(&mut sink.out, &difference)?;
         losses.write(&mut sink.out)?;
     } else {

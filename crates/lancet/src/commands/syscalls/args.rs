@@ -20,6 +20,7 @@ use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
 use prototypes::Filter;
 use report::calls::{JSON, LINES, Summary as Counted};
+use report::forms::Form;
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate, Shared,
     Statuses, Summary, Together,
@@ -121,7 +122,7 @@ pub struct SyscallsArgs {
     #[arg(short = 'q', action = ArgAction::Count, help_heading = SHOW)]
     pub quiet: u8,
 
-    /// As strace does it: its text and its table, without script lines; and of a PROGRAM that is started all that it sees, by ptrace,
+    /// The same as --format strace. As strace does it: its text and its table, without script lines; and of a PROGRAM that is started all that it sees, by ptrace,
     /// at about 5 µs a call, unless --hooks is given too, or what hooks alone know (-k, --at, --in, --inject)
     #[arg(long, help_heading = SHOW)]
     pub strace: bool,
@@ -241,7 +242,7 @@ impl SyscallsArgs {
             dumped: expressions::dumped(self.all().collect()),
             naming: self.naming(),
             signals: expressions::signals(self.all().collect()),
-            strace: self.strace,
+            strace: self.is_strace(),
             into_file: self.common.output.is_some()
                 && (self.common.follow > 0 || self.begins_with_several())
                 && !self.is_separate(),
@@ -271,7 +272,7 @@ impl SyscallsArgs {
             Expression::Processes(kinds) => Some(*kinds),
             _ => None,
         });
-        let whose = if self.strace { "strace" } else { "lancet" };
+        let whose = if self.is_strace() { "strace" } else { "lancet" };
         self.shown.naming(fds, pids, whose)
     }
 
@@ -284,7 +285,7 @@ impl SyscallsArgs {
     /// Whether messages to netlink are written member by member: it must be known what a socket speaks.
     fn tells_messages(&self) -> bool {
         let is_table = self.count && self.way.is_asked();
-        self.strace && !is_table && self.trace().is_none_or(|trace| trace.has("sendto"))
+        self.is_strace() && !is_table && self.trace().is_none_or(|trace| trace.has("sendto"))
     }
 
     /// Whether each thread's lines go into a file of its own.
@@ -317,7 +318,7 @@ impl SyscallsArgs {
         out: Box<dyn Write>,
     ) -> Box<dyn Consumer + 'a> {
         let layout = self.layout();
-        if self.shown.json {
+        if self.has_records() {
             return Box::new(Json::new(layout, signatures, naming, out));
         }
         match self.common.output.as_deref().filter(|_| self.is_separate()) {
@@ -338,14 +339,12 @@ impl Asked for SyscallsArgs {
     fn flaw(&self) -> Option<String> {
         // strace shows signals and ends then.
         let nothing = self.trace().is_some_and(Trace::is_empty);
-        if nothing && !self.strace {
+        if nothing && !self.is_strace() {
             return Some("-e trace= leaves no system call to be shown".into());
         }
         let separate = self.common.follow > 1 || self.shown.separately;
-        if separate && self.shown.json {
-            return Some(
-                "--json names the thread in each object: it cannot be asked with -ff".into(),
-            );
+        if let Some(flaw) = self.flaw_of_form(separate) {
+            return Some(flaw);
         }
         if separate && self.count {
             return Some("-c counts all threads together: it cannot be asked with -ff".into());
@@ -413,19 +412,19 @@ impl Asked for SyscallsArgs {
     }
 
     fn ends_as_program(&self) -> bool {
-        self.strace && self.common.pids.is_empty()
+        self.is_strace() && self.common.pids.is_empty()
     }
 
     fn lets_streams_go(&self) -> bool {
-        self.strace
+        self.is_strace()
     }
 
     fn counts(&self) -> bool {
         self.count || self.leaks
     }
 
-    fn is_json(&self) -> bool {
-        self.shown.json
+    fn form(&self) -> Option<&'static Form> {
+        self.chosen().form
     }
 
     fn tells_tracing(&self) -> bool {
@@ -438,7 +437,7 @@ impl Asked for SyscallsArgs {
     }
 
     fn ends_as_strace(&self) -> bool {
-        self.strace && !self.hidden().attaching
+        self.is_strace() && !self.hidden().attaching
     }
 
     fn consumer<'a>(
@@ -463,7 +462,7 @@ impl Asked for SyscallsArgs {
             let columns = self.columns.clone().unwrap_or_default();
             let order = self.sort.unwrap_or_else(|| columns.order());
             let table = Summary::new(&self.layout(), order, columns, out);
-            Box::new(match self.shown.json {
+            Box::new(match self.has_records() {
                 true => table.for_programs(),
                 false => table,
             })
@@ -471,7 +470,7 @@ impl Asked for SyscallsArgs {
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.count, self.shown.table) {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
-                let format = if self.shown.json { &JSON } else { &LINES };
+                let format = if self.has_records() { &JSON } else { &LINES };
                 let counted = Counted::new(rows, Default::default(), format, out);
                 Box::new(if live { counted.live() } else { counted })
             }

@@ -3,8 +3,42 @@
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
 use calls::tamper::Inject;
+use report::forms::{Chosen, Plain};
+use report::syscalls::{FORMATS, STRACE};
 
 impl SyscallsArgs {
+    /// What is chosen to show calls.
+    pub(super) fn chosen(&self) -> Chosen<Plain> {
+        let default = || Chosen::by_default(FORMATS, self.shown.json);
+        self.shown.format.unwrap_or_else(default)
+    }
+
+    /// Whether they are shown by their records.
+    pub(super) fn has_records(&self) -> bool {
+        self.chosen().form.is_some()
+    }
+
+    /// Whether all is as strace does it.
+    pub(super) fn is_strace(&self) -> bool {
+        self.strace || std::ptr::eq(self.chosen().format, &STRACE)
+    }
+
+    /// What cannot be asked with a form of records; `separate`: each thread's lines go into a file of its own.
+    pub(super) fn flaw_of_form(&self, separate: bool) -> Option<String> {
+        self.chosen().form?;
+        let others = [
+            (separate, "-ff"),
+            (self.shown.table, "-C"),
+            (self.shown.argument_names, "-N"),
+            (self.shown.instructions, "-i"),
+        ];
+        let (_, other) = others.into_iter().find(|(given, _)| *given)?;
+        Some(format!(
+            "--format {} has nothing that {other} would change: leave one of the two away",
+            self.chosen().name()
+        ))
+    }
+
     /// What is not shown is not injected into, as with strace.
     pub(super) fn flaw_of_injections(&self) -> Option<String> {
         let mut injections = self.injections();
@@ -26,7 +60,7 @@ impl SyscallsArgs {
             ));
         }
         // strace says nothing of it.
-        let trace = self.trace().filter(|_| !self.strace)?;
+        let trace = self.trace().filter(|_| !self.is_strace())?;
         let is_hidden = |inject: &&Inject| !inject.names.iter().any(|name| trace.has(name));
         let hidden = self.injections().find(is_hidden)?.names.first()?;
         Some(format!(

@@ -56,7 +56,7 @@ fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
         true => now::run(
             &args.common.processes(),
             args.common.output.as_deref(),
-            args.shown.json,
+            args.form(),
         ),
         false => {
             read_tables();

@@ -2,8 +2,10 @@
 //! lines, files for threads.
 
 use super::expressions::{Expression, word};
+use crate::cli::format::one_of;
 use clap::{ArgAction, Args};
-use report::syscalls::{Clock, NamingKinds, Stamp};
+use report::forms::{Chosen, Plain};
+use report::syscalls::{Clock, FORMATS, NamingKinds, Stamp};
 use syscalls::{Constants, Hex};
 
 /// The flags of `syscalls` for what is shown of each call beside its text.
@@ -46,8 +48,12 @@ pub struct Shown {
     #[arg(long = "output-separately", requires = "output", help_heading = SHOW)]
     pub separately: bool,
 
-    /// Print one JSON object a line, for programs (docs/json.md)
-    #[arg(long, conflicts_with_all = ["table", "strace"], help_heading = SHOW)]
+    /// How to write it [default: lines]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "strace"], help_heading = SHOW)]
+    pub format: Option<Chosen<Plain>>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "strace", help_heading = SHOW)]
     pub json: bool,
 
     /// Show numbers that have names as raw numbers, as names (abbrev), or both (verbose)
@@ -59,11 +65,11 @@ pub struct Shown {
     pub numbers: bool,
 
     /// Show the names of arguments: openat(dirfd=AT_FDCWD, pathname="/etc/hosts", ...)
-    #[arg(short = 'N', long = "arg-names", conflicts_with = "json", help_heading = SHOW)]
+    #[arg(short = 'N', long = "arg-names", help_heading = SHOW)]
     pub argument_names: bool,
 
     /// Show the address at which the thread stands before each call: behind the instruction that makes it
-    #[arg(short = 'i', long = "instruction-pointer", conflicts_with = "json", help_heading = SHOW)]
+    #[arg(short = 'i', long = "instruction-pointer", help_heading = SHOW)]
     pub instructions: bool,
 
     /// Show strings in hexadecimal: all, non-ascii (those that are no ASCII text), non-ascii-chars, none

@@ -99,7 +99,7 @@ impl SyscallsArgs {
         let asks_lines = !common.at.is_empty() || !common.within.is_empty();
         let of_line = self.injections().any(|inject| inject.line.is_some());
         let starts = !common.program.is_empty() && common.pids.is_empty();
-        self.strace && starts && !asks_hooks && !asks_lines && !of_line
+        self.is_strace() && starts && !asks_hooks && !asks_lines && !of_line
     }
 
     /// What cannot be seen in the way that is asked for.

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use report::forms::{Chosen, Plain};
+use report::tune::FORMATS;
 use tune::machine::Options;
 use tune::verdict::{Goal, Verdict};
 
 use crate::cli::duration::parse;
+use crate::cli::format::one_of;
 use crate::ui::interrupt;
 
 /// How long counters are watched unless `--sample` says otherwise.
@@ -84,9 +87,13 @@ pub struct TuneArgs {
     #[arg(short, long, help_heading = HOW)]
     pub verbose: bool,
 
-    /// One JSON object a line (see docs/tune.md)
-    #[arg(long, help_heading = HOW)]
-    pub json: bool,
+    /// How to write an audit, or events [default: table]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "apply", "undo"], help_heading = HOW)]
+    format: Option<Chosen<Plain>>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with_all = ["apply", "undo"], help_heading = HOW)]
+    json: bool,
 
     /// Exit with 3 when a check is as bad as this, or worse
     #[arg(long, value_name = "VERDICT", num_args = 0..=1, default_missing_value = "bad")]
@@ -145,6 +152,17 @@ impl TuneArgs {
             try_events,
             stop: self.watch.then_some(interrupt::asked),
         }
+    }
+
+    /// Returns what is chosen to show the answer.
+    pub fn chosen(&self) -> Chosen<Plain> {
+        let default = || Chosen::by_default(FORMATS, self.json);
+        self.format.unwrap_or_else(default)
+    }
+
+    /// Returns whether it is shown by its records.
+    pub fn has_records(&self) -> bool {
+        self.chosen().form.is_some()
     }
 
     /// Returns the beginning of a command line that looks at the same.

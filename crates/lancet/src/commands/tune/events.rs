@@ -26,7 +26,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
         return Err(Usage(says.into()).into());
     }
     interrupt::catch();
-    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
     let begin = Instant::now();
     let go_on =
         || !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit);
@@ -44,7 +44,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
         }
     };
     let mut writer = Writer {
-        json: args.json,
+        json: args.has_records(),
         followed: Followed::new(&args.pids),
         written: 0,
     };
@@ -67,7 +67,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
     if lost.missing() > 0 || lost.overruns() > 0 {
         losses.note(Loss::new(None, What::Events, Some(lost.missing()), text));
     }
-    if args.json {
+    if args.has_records() {
         json::summary(&mut sink.out, writer.written, lost)?;
         losses.write(&mut sink.out)?;
     }
@@ -84,7 +84,7 @@ fn ends(
 ) -> anyhow::Result<u8> {
     while go_on() && !exits.is_done() {
         for pid in exits.receive(WAIT)? {
-            if args.json {
+            if args.has_records() {
                 json::end(&mut sink.out, pid)?;
             } else {
                 text::end(&mut sink.out, pid)?;
@@ -92,7 +92,7 @@ fn ends(
         }
         sink.out.flush()?;
     }
-    if args.json {
+    if args.has_records() {
         Losses::default().write(&mut sink.out)?;
         sink.out.flush()?;
     }

@@ -43,15 +43,15 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
         return watch(&args, &rules);
     }
     let (machine, findings) = audit(&args, &rules)?;
-    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
     match only {
-        _ if args.json => json::write(&mut sink.out, &machine, &findings)?,
+        _ if args.has_records() => json::write(&mut sink.out, &machine, &findings)?,
         Some(rule) => explain::write(&mut sink.out, &machine, rule, &findings[0], &sink.style)?,
         None => write_table(&mut sink, &args, &machine, &findings)?,
     }
     let mut losses = Losses::default();
     note_unread(&mut losses, &findings);
-    if args.json {
+    if args.has_records() {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
@@ -121,7 +121,7 @@ fn verdict(args: &TuneArgs, findings: &[Finding]) -> u8 {
 fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     interrupt::catch();
     let begin = Instant::now();
-    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
     let mut guest = Exits::of(&args.pids).map_err(explained)?;
     let mut before: Option<Vec<Finding>> = None;
     let (mut code, mut losses) = (0, Losses::default());
@@ -141,15 +141,17 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         note_unread(&mut losses, &findings);
         let out = &mut sink.out;
         match &before {
-            None if args.json => json::write(out, &machine, &findings)?,
+            None if args.has_records() => json::write(out, &machine, &findings)?,
             None => write_table(&mut sink, args, &machine, &findings)?,
-            Some(before) if args.json => json::write_changes(out, &machine, before, &findings)?,
+            Some(before) if args.has_records() => {
+                json::write_changes(out, &machine, before, &findings)?
+            }
             Some(before) => table::write_changes(out, before, &findings, &sink.style)?,
         }
         sink.out.flush()?;
         before = Some(findings);
     }
-    if args.json {
+    if args.has_records() {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
     }

@@ -9,9 +9,9 @@ use crate::text::printable;
 
 /// For programs that draw flame graphs.
 pub static FORMAT: Format = Format {
-    name: "collapsed",
+    name: "folded",
     about: "One stack a line, with how often it was seen",
-    is_json: false,
+    has_records: false,
     write: |stacks, out, _| write(stacks, out),
 };
 

@@ -9,8 +9,8 @@ use super::stacks::Stacks;
 pub struct Format {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether it is JSON, in which the losses of the run are the last record.
-    pub is_json: bool,
+    /// Whether it writes records, of which the losses of the run are the last.
+    pub has_records: bool,
     pub(super) write: fn(&Stacks, &mut dyn Write, &str) -> io::Result<()>,
 }
 
@@ -32,5 +32,9 @@ impl crate::Format for Format {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn has_records(&self) -> bool {
+        self.has_records
     }
 }

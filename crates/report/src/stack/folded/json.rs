@@ -2,23 +2,27 @@
 
 use std::io::{self, Write};
 
-use answer::stack::Record;
+use answer::stack::{Record, SeenAt};
 
 use super::format::Format;
 use super::stacks::Stacks;
 use super::table::name;
 use crate::json::line;
+use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    name: "json",
-    about: "One JSON object a line: the lines at which threads run and wait",
-    is_json: true,
+    name: "records",
+    about: "Records",
+    has_records: true,
     write: |stacks, out, _| write(stacks, out),
 };
 
-/// Writes a record of the looks, then one of each place, those that were seen most first, then one of each lock that was waited for.
+/// Writes a record of each process, one of the looks, then one of each place, those that were seen most first, then one of each lock that was waited for.
 pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
+    for process in &stacks.processes {
+        line(out, &Record::Process(record_of(process)))?;
+    }
     line(
         out,
         &Record::Looks {
@@ -34,7 +38,8 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             &Record::Place {
                 running: place.running,
                 of_application: place.of_application,
-                at: &place.line,
+                place: place.line.place.clone(),
+                native: place.line.native,
                 state: &place.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
@@ -48,7 +53,15 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
                 pid,
                 lock: name(lock),
                 seen: waited.count,
-                at: &waited.at,
+                at: waited
+                    .at
+                    .iter()
+                    .map(|(line, seen)| SeenAt {
+                        place: line.place.clone(),
+                        native: line.native,
+                        seen: *seen,
+                    })
+                    .collect(),
             },
         )?;
     }
@@ -57,7 +70,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::places::Place;
+    use super::super::places::{Place, named};
     use super::super::stacks::tests::written;
     use super::*;
 
@@ -71,7 +84,7 @@ mod tests {
             let place = Place {
                 running,
                 of_application: true,
-                line: line.into(),
+                line: named(line),
                 state: String::new(),
             };
             stacks.add_place(place, on.into());
@@ -80,8 +93,8 @@ mod tests {
         assert_eq!(
             written(|out| write(&stacks, out)),
             "{\"record\":\"looks\",\"looks\":1}\n\
-             {\"record\":\"place\",\"running\":true,\"of_application\":true,\"at\":\"app.rb:6 in known?\",\"state\":\"\",\"seen\":1,\"on\":{}}\n\
-             {\"record\":\"place\",\"running\":false,\"of_application\":true,\"at\":\"a.rb:2 in ask\",\"state\":\"\",\"seen\":1,\"on\":{\"(poll): tcp to 10.0.0.7:80\":1}}\n"
+             {\"record\":\"place\",\"running\":true,\"of_application\":true,\"place\":{\"path\":\"app.rb\",\"line\":6,\"function\":\"known?\"},\"native\":false,\"state\":\"\",\"seen\":1,\"on\":{}}\n\
+             {\"record\":\"place\",\"running\":false,\"of_application\":true,\"place\":{\"path\":\"a.rb\",\"line\":2,\"function\":\"ask\"},\"native\":false,\"state\":\"\",\"seen\":1,\"on\":{\"(poll): tcp to 10.0.0.7:80\":1}}\n"
         );
     }
 }

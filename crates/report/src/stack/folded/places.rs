@@ -1,12 +1,14 @@
 //! Where threads ran and where they waited, by the application's line.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use frames::live::loaded::Modules;
+use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::{Lock, lock, waits_for};
 
-use crate::stack::states::{Words, at, sleeping, words};
+use crate::stack::states::{Words, at, place, sleeping, words};
 use crate::text::printable;
 
 /// A row: what a thread did, and at which line.
@@ -16,10 +18,75 @@ pub(super) struct Place {
     pub running: bool,
     /// Whether the line is the application's. A pool's threads that wait for work have none.
     pub of_application: bool,
-    /// `/srv/app.rb:12 in Object#total`; a native function, where no script runs.
-    pub line: String,
+    /// Where.
+    pub line: Where,
     /// `asleep in IO#gets`; empty for what runs.
     pub state: String,
+}
+
+/// Where a thread was. Two are the same where a table has the same text for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Where {
+    /// `/srv/app.rb:12 in Object#total`; a native function, where no script runs.
+    pub text: String,
+    /// The same for programs.
+    pub place: answer::place::Place<'static>,
+    /// It is a native function, and the path is the name of its program or library.
+    pub native: bool,
+}
+
+impl Where {
+    /// Returns the line of a script.
+    fn script(script: &Script) -> Self {
+        Where {
+            text: format!("{} in {}", at(script), printable(script.full_name())),
+            place: place(script).owned(),
+            native: false,
+        }
+    }
+
+    /// Returns the innermost function that has a name, as `libc.so.6: memcpy`.
+    fn native(modules: &Modules, stack: &Stack) -> Self {
+        let named = stack.lines.iter().find_map(|line| {
+            let name = line.function.as_ref()?.name.as_ref()?;
+            Some((modules.get(line.module?)?.name(), name))
+        });
+        let (text, place) = match named {
+            Some((file, name)) => (
+                printable(&format!("{file}: {name}")).into_owned(),
+                answer::place::Place::new(file.to_owned(), 0, name.clone()),
+            ),
+            None => (
+                "(no function that has a name)".to_owned(),
+                answer::place::Place::new("", 0, ""),
+            ),
+        };
+        Where {
+            text,
+            place,
+            native: true,
+        }
+    }
+}
+
+impl PartialEq for Where {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Where {}
+
+impl PartialOrd for Where {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Where {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
 }
 
 /// How often a lock was waited for, and at which lines.
@@ -29,7 +96,7 @@ pub(super) struct Waited {
     /// Whether a thread was seen that had it. What Python calls a lock may be the place at which one thread waits for a condition, which
     /// nobody has.
     pub held: bool,
-    pub at: BTreeMap<String, u64>,
+    pub at: BTreeMap<Where, u64>,
 }
 
 /// How often a place was seen, and with which calls and peers: ` (poll): tcp to 10.0.0.7:80`.
@@ -55,12 +122,10 @@ impl Place {
             parted(stack, &words)
         };
         let place = stack.place();
-        let line =
-            place.map(|script| format!("{} in {}", at(script), printable(script.full_name())));
         let place = Place {
             running,
             of_application: place.is_some_and(|script| !script.is_library()),
-            line: line.unwrap_or_else(|| native(modules, stack)),
+            line: place.map_or_else(|| Where::native(modules, stack), Where::script),
             state,
         };
         Some((place, on))
@@ -101,14 +166,15 @@ fn state_of_wait(stack: &Stack, verb: &str, rest: &str) -> String {
     }
 }
 
-/// Returns the innermost function that has a name, as `libc.so.6: memcpy`.
-fn native(modules: &Modules, stack: &Stack) -> String {
-    let named = stack.lines.iter().find_map(|line| {
-        let name = line.function.as_ref()?.name.as_ref()?;
-        Some((modules.get(line.module?)?.name(), name))
-    });
-    match named {
-        Some((file, name)) => printable(&format!("{file}: {name}")).into_owned(),
-        None => "(no function that has a name)".to_owned(),
+/// A place of a test: `app.rb:12 in total`.
+#[cfg(test)]
+pub(super) fn named(text: &str) -> Where {
+    let (place, function) = text.split_once(" in ").unwrap_or((text, ""));
+    let (path, line) = place.split_once(':').unwrap_or((place, "0"));
+    let line = line.parse().unwrap_or_default();
+    Where {
+        text: text.to_owned(),
+        place: answer::place::Place::new(path, line, function).owned(),
+        native: false,
     }
 }

@@ -12,7 +12,7 @@ use super::stacks::Stacks;
 pub static FORMAT: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",
-    is_json: false,
+    has_records: false,
     write,
 };
 

@@ -9,8 +9,9 @@ use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::Lock;
 use frames::live::unwind::End;
+use frames::profile::saved::Process;
 
-use super::places::{Place, Seen, Waited, locked};
+use super::places::{Place, Seen, Waited, Where, locked};
 
 /// Descriptors and peers that are told apart at one place.
 const MOST_PEERS: usize = 100;
@@ -29,6 +30,8 @@ pub struct Stacks {
     pub(super) locks: BTreeMap<(i32, Lock), Waited>,
     /// How often all processes were looked at.
     pub looks: u64,
+    /// The processes that were looked at.
+    pub processes: Vec<Process>,
 }
 
 impl Stacks {
@@ -63,7 +66,7 @@ impl Stacks {
         self.last.insert(pid, now);
     }
 
-    pub(super) fn add_wait(&mut self, lock: (i32, Lock), held: bool, line: &str) {
+    pub(super) fn add_wait(&mut self, lock: (i32, Lock), held: bool, line: &Where) {
         if self.locks.len() >= MOST_LOCKS && !self.locks.contains_key(&lock) {
             return;
         }
@@ -71,7 +74,7 @@ impl Stacks {
         waited.count += 1;
         waited.held |= held;
         if waited.at.len() < MOST_LOCKS || waited.at.contains_key(line) {
-            *waited.at.entry(line.to_owned()).or_default() += 1;
+            *waited.at.entry(line.clone()).or_default() += 1;
         }
     }
 

@@ -21,7 +21,7 @@ use crate::text::printable;
 pub static FORMAT: Format = Format {
     name: "svg",
     about: "A flame graph",
-    is_json: false,
+    has_records: false,
     write,
 };
 

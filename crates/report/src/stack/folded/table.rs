@@ -31,7 +31,7 @@ use crate::stack::waits;
 pub static FORMAT: Format = Format {
     name: "table",
     about: "The lines at which threads run, and those at which they wait",
-    is_json: false,
+    has_records: false,
     write,
 };
 
@@ -103,7 +103,7 @@ fn locks(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 fn lines(waited: &Waited) -> String {
     let most = waited.at.iter().max_by_key(|(_, count)| **count);
-    let most = most.map_or("", |(line, _)| line);
+    let most = most.map_or("", |(line, _)| &*line.text);
     format!(
         "at {} lines, most at {most}",
         grouped(waited.at.len() as u64)
@@ -120,7 +120,7 @@ pub(super) fn name(lock: Lock) -> String {
 }
 
 fn row(place: &Place, seen: &Seen) -> String {
-    let mut text = place.line.clone();
+    let mut text = place.line.text.clone();
     if !place.state.is_empty() {
         text += &format!(": {}", place.state);
     }
@@ -137,6 +137,7 @@ fn row(place: &Place, seen: &Seen) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::places::named;
     use super::super::stacks::tests::written;
     use super::*;
 
@@ -151,7 +152,7 @@ mod tests {
             (Lock::Script(0x90), false, "a.py:5 in hold", 4),
             (Lock::Script(0x90), false, "a.py:8 in two", 4),
         ] {
-            (0..count).for_each(|_| stacks.add_wait((7, lock), held, line));
+            (0..count).for_each(|_| stacks.add_wait((7, lock), held, &named(line)));
         }
         stacks.looks = 2;
         assert_eq!(
@@ -166,7 +167,7 @@ mod tests {
         let place = |line: &str, running, of_application, state: &str| Place {
             running,
             of_application,
-            line: line.to_owned(),
+            line: named(line),
             state: state.to_owned(),
         };
         for (count, place, on) in [

@@ -47,7 +47,7 @@ pub fn write(
         out,
         "{} (PID {}), {}: each collection, minor or full, takes {times} for its stacks (predicted)\n\n\
          {:>10} {:>10} {:>11}  thread",
-        printable(subject.command),
+        printable(&subject.command.join(" ")),
         subject.pid,
         printable(&subject.languages.join(", ")),
         "time",

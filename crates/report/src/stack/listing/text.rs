@@ -54,7 +54,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, rows: usize) -> io::Result<
     writeln!(
         out,
         "{} (PID {}){language}; {how}",
-        printable(subject.command),
+        printable(&subject.command.join(" ")),
         subject.pid
     )?;
     warnings(out, subject)?;

@@ -2,13 +2,10 @@
 
 use std::io::{self, Write};
 
-use answer::tune::Ended;
+use answer::tune::{Ended, Record};
 use tune::events::{Event, Losses, What};
 
 use crate::json::line;
-
-/// An event whose record has no setting in it.
-type Record<'a> = answer::tune::Record<'a, ()>;
 
 /// Writes one event of a process whose name is `command`.
 ///

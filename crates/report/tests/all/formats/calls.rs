@@ -405,7 +405,8 @@ fn json() {
     {"record":"process",
       "schema":2,
       "pid":71,
-      "command":"shop \u009b2J\n",
+      "command":["shop",
+      "\u009b2J\n"],
       "languages":[{"name":"Ruby",
       "version":"3.1.2"}]}
     {"record":"call",

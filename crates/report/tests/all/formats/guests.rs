@@ -54,7 +54,7 @@ pub fn shop() -> Census {
         pid: 4242,
         watch: 0,
         threads: BTreeSet::new(),
-        command: "ruby app.rb".into(),
+        command: vec!["ruby".into(), "app.rb".into()],
         root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),

@@ -2,8 +2,6 @@
 
 use clap::{CommandFactory, Parser};
 
-use report::Format as _;
-
 use super::*;
 use crate::cli::Cli;
 use crate::commands::Command;
@@ -33,7 +31,7 @@ fn defaults() {
     let args = mem("-p 42").unwrap();
     assert_eq!(args.pids, [42]);
     assert!(args.gc() && !args.children && !args.live);
-    assert_eq!(args.format().name(), "table");
+    assert_eq!(args.chosen().name(), "table");
     assert_eq!(args.interval(), None);
     assert_eq!(
         args.view(),
@@ -49,7 +47,7 @@ fn defaults() {
 
 #[test]
 fn json_is_short_for_its_format() {
-    assert_eq!(mem("-p 1 --json --for 1s").unwrap().format().name(), "json");
+    assert_eq!(mem("-p 1 --json --for 1s").unwrap().chosen().name(), "json");
     assert_eq!(
         refusal("-p 1 --json --format table"),
         "error: the argument '--json' cannot be used with '--format <FORMAT>'"
@@ -76,7 +74,7 @@ fn everything_at_once() {
         top: Some(3),
     };
     assert_eq!(args.view(), view);
-    assert_eq!(args.format().name(), "json");
+    assert_eq!(args.chosen().name(), "json");
     assert_eq!(args.output.as_deref(), Some("/tmp/x".as_ref()));
     assert_eq!(args.fail_on, Some(9));
 }
@@ -93,7 +91,7 @@ fn a_program_keeps_its_own_options() {
 #[test]
 fn stacks_are_folded_and_whole() {
     let args = mem("-p 1 --stacks 16 --weight bytes").unwrap();
-    assert_eq!(args.format().name(), "folded");
+    assert_eq!(args.chosen().name(), "folded");
     assert_eq!(
         args.view(),
         View {
@@ -206,7 +204,7 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, folded, pprof]
+                             table, memprof, json, csv, markdown, folded, pprof]
           --json             The same as --format json
           --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
                              born, bytes]

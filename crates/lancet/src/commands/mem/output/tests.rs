@@ -57,7 +57,7 @@ fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
         watch: 0,
-        command: "puma: worker".into(),
+        command: vec!["puma: worker".into()],
         root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),

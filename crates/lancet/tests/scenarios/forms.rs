@@ -1,0 +1,149 @@
+//! Every command shows its answer in every form that records have, and says which forms there are where one is asked for that it has not.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support::{Guest, Output, installed, skip};
+use super::{answer, scenario};
+
+/// What is asked of a process that waits, and the answers that are of no process.
+const ANSWERS: &[&str] = &[
+    "lancet mem -p PID --for 300ms",
+    "lancet mem -p PID --for 600ms --every 300ms",
+    "lancet heap -p PID",
+    "lancet heap -p PID --path String",
+    "lancet heap -p PID --rss",
+    "lancet calls -p PID -x read --for 300ms",
+    "lancet calls -c -p PID -x read --for 300ms",
+    "lancet calls -c --preset files -p PID --for 300ms",
+    "lancet calls --now -p PID",
+    "lancet syscalls -p PID --for 300ms",
+    "lancet syscalls -c -p PID --for 300ms",
+    "lancet syscalls --blocked -p PID",
+    "lancet stack -p PID",
+    "lancet stack -p PID --gc",
+    "lancet stack -p PID --for 300ms",
+    "lancet stack /bin/sh",
+    "lancet stack /bin/sh --chains",
+    "lancet profile -p PID --for 300ms",
+    "lancet patch -p PID --list",
+    "lancet patch --remedies",
+    "lancet tune -p PID --no-sample",
+];
+
+/// The fields of a line of CSV.
+fn fields(line: &str) -> usize {
+    let mut is_quoted = false;
+    let commas = line.chars().filter(|c| {
+        is_quoted ^= *c == '"';
+        *c == ',' && !is_quoted
+    });
+    commas.count() + 1
+}
+
+/// Each table has a head, and no line has more or fewer fields than that.
+fn is_csv(output: &Output, line: &str) {
+    for table in output.stdout.split("\n\n") {
+        let mut lines = table.lines();
+        let Some(head) = lines.next() else {
+            continue;
+        };
+        assert!(head.starts_with("record,"), "{line}: {output:?}");
+        for row in lines {
+            assert_eq!(fields(row), fields(head), "{line}: {row}\n{head}");
+        }
+    }
+}
+
+/// It is whole, says what was lost, and is short.
+fn is_markdown(output: &Output, records: &[Value], line: &str) {
+    let text = &output.stdout;
+    assert!(!text.contains("cut off"), "{line}: {text}");
+    let last = text.lines().last().unwrap_or_default();
+    match output.code() {
+        0 => assert_eq!(last, "Nothing was lost.", "{line}: {output:?}"),
+        _ => assert!(text.contains("\n**Lost:**\n"), "{line}: {output:?}"),
+    }
+    let heads = text.lines().filter(|line| line.starts_with("### ")).count();
+    let is_of_process = records.iter().any(|record| record["record"] == "process");
+    assert_eq!(heads > 0, is_of_process, "{line}: {text}");
+    assert!(text.lines().count() < 200, "{line}: {text}");
+}
+
+#[test]
+fn every_answer_has_every_form_of_records() {
+    let Some(guest) = scenario("leak.rb", &[]) else {
+        return;
+    };
+    for line in ANSWERS {
+        let shown = |form: &str| {
+            let output = answer(&guest, &format!("{line} --format {form}"));
+            assert!(matches!(output.code(), 0 | 4), "{line} {form}: {output:?}");
+            output
+        };
+        let json = shown("json");
+        let records: Result<Vec<Value>, _> =
+            json.stdout.lines().map(serde_json::from_str).collect();
+        let records = records.unwrap_or_else(|error| panic!("{line}: {error}: {json:?}"));
+        let last = records.last().map(|record| &record["record"]);
+        assert_eq!(last, Some(&"losses".into()), "{line}: {json:?}");
+        is_csv(&shown("csv"), line);
+        is_markdown(&shown("markdown"), &records, line);
+    }
+    assert!(guest.ends_well());
+}
+
+/// A leak is the first sentence of what is pasted into an issue.
+#[test]
+fn what_was_found_is_the_first_sentence() {
+    let Some(guest) = scenario("leak.rb", &[]) else {
+        return;
+    };
+    let output = answer(&guest, "lancet mem -p PID --for 20s --format markdown");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[0].starts_with("### `ruby "), "{output:?}");
+    assert!(lines[2].starts_with("**leak: "), "{output:?}");
+    assert!(lines[2].contains("leak.rb:11:"), "{output:?}");
+    assert!(guest.ends_well());
+}
+
+#[test]
+fn a_form_that_an_answer_has_not_is_refused_with_those_that_it_has() {
+    if !installed("sleep") {
+        return skip("forms", format_args!("there is no sleep"));
+    }
+    let guest = Guest::asleep(Command::new("sh").args(["-c", "echo ready; exec sleep 1000"]));
+    for (line, says) in [
+        (
+            "lancet heap -p PID --rss --format folded",
+            "--rss has no --format folded: there are table, json, csv, markdown",
+        ),
+        (
+            "lancet stack -p PID --format svg",
+            "one look at stacks (without --for 10s or --every 10ms), or a file, has no --format svg: there are table, json, csv, markdown",
+        ),
+        (
+            "lancet profile --diff a b --format tree",
+            "--diff has no --format tree: there are table, json, csv, markdown",
+        ),
+        ("lancet tune --format html", "table, json, csv, markdown"),
+        (
+            "lancet patch -p PID --list --format html",
+            "lines, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls -p PID --format ltrace",
+            "lines, strace, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls -N -p PID --format csv",
+            "--format csv has nothing that -N would change",
+        ),
+    ] {
+        let output = answer(&guest, line);
+        assert_eq!(output.code(), 2, "{line}: {output:?}");
+        assert!(output.stderr.contains(says), "{line}: {output:?}");
+        assert_eq!(output.stdout, "", "{line}");
+    }
+}

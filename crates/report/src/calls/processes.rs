@@ -1,0 +1,48 @@
+//! The processes that a table of calls is of, for programs: a record for each, before the rows.
+
+use answer::process::Process;
+use calls::event::{Event, EventKind, Opened};
+use std::io::{self, Write};
+
+use super::json::process;
+
+/// So many are told one by one: a program that is followed may make any number of children.
+const MOST: usize = 1000;
+
+/// The processes that were opened, in their order.
+#[derive(Debug, Default)]
+pub struct Processes {
+    known: Vec<(i32, Opened)>,
+    /// Those that are not in `known`.
+    more: u64,
+}
+
+impl Processes {
+    /// Notes a process where the event says that one was opened.
+    pub(crate) fn note(&mut self, event: &Event) {
+        let EventKind::Opened(opened) = &event.kind else {
+            return;
+        };
+        match self.known.len() < MOST {
+            true => self.known.push((event.at.process, opened.clone())),
+            false => self.more += 1,
+        }
+    }
+
+    /// Writes a record for each.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        for (pid, opened) in &self.known {
+            crate::json::line(out, &process(*pid, opened))?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => {
+                let others = Process {
+                    pid: None,
+                    ..Process::new(0, vec![format!("{more} more processes")])
+                };
+                crate::json::line(out, &answer::calls::Record::Process(others))
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a form of records is.
+
+use std::fmt;
+use std::io::Write;
+
+/// One way to show records.
+pub struct Form {
+    /// What the user writes after `--format`.
+    pub(crate) name: &'static str,
+    /// One line about it for the help, without a full stop.
+    pub(crate) about: &'static str,
+    /// Makes the output that records are written to, of the one that what it makes of them is written to.
+    pub(crate) over: fn(Box<dyn Write>) -> Box<dyn Write>,
+}
+
+impl Form {
+    /// Returns the output that records are written to. The record of the losses, which is the last one, ends what is made of them.
+    pub fn over(&self, out: Box<dyn Write>) -> Box<dyn Write> {
+        (self.over)(out)
+    }
+
+    /// Whether the output is the records as they are, so that nothing stands between who writes them and where they go.
+    pub fn is_json(&self) -> bool {
+        self.name == "json"
+    }
+}
+
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::RefCell;
+    use std::io;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// An output that is looked at when all is written.
+    #[derive(Clone, Default)]
+    struct Kept(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a form makes of these records, which come in pieces.
+    pub fn shown(form: &Form, lines: &[&str]) -> String {
+        let kept = Kept::default();
+        let mut out = form.over(Box::new(kept.clone()));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        for piece in text.as_bytes().chunks(7) {
+            out.write_all(piece).expect("memory");
+        }
+        drop(out);
+        let text = kept.0.take();
+        String::from_utf8(text).expect("text")
+    }
+}

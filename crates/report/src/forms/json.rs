@@ -1,0 +1,23 @@
+//! The records themselves, one JSON object a line (docs/json.md). Nothing stands between who writes them and where they go.
+
+use super::form::Form;
+
+/// For programs.
+pub static FORM: Form = Form {
+    name: "json",
+    about: "One JSON object a line (see docs/json.md)",
+    over: |out| out,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::tests::shown;
+    use super::*;
+
+    #[test]
+    fn records_are_as_they_are() {
+        let line = "{\"record\":\"row\",\"a\":1}";
+        assert_eq!(shown(&FORM, &[line]), format!("{line}\n"));
+        assert!(FORM.is_json());
+    }
+}
