@@ -121,10 +121,19 @@ impl Table {
         for (name, value) in self.records.iter().flat_map(|record| &record.fields) {
             let is_told = !self.is_said(name, pid) && !FOR_PROGRAMS.contains(&name.as_str());
             let is_known = columns.iter().any(|(known, _)| known == name);
-            if is_told && !is_known && !is_moment(name) && says_something(value) {
-                columns.push((name.clone(), matches!(value, Value::Number(_))));
+            if is_told && !is_known && !is_moment(name) {
+                columns.push((name.clone(), false));
+            }
+            // In the order of the fields, whichever row says something first.
+            let known = columns.iter_mut().find(|(known, _)| known == name);
+            if let (Some((_, is_number)), Value::Number(_)) = (known, value) {
+                *is_number = true;
             }
         }
+        columns.retain(|(name, _)| {
+            let mut values = self.records.iter().map(|record| record.get(name));
+            values.any(says_something)
+        });
         let most = match self.is_of_rows {
             true => MOST_COLUMNS,
             false => MOST_FACTS,
