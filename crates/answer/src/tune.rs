@@ -1,4 +1,4 @@
-//! The records of `lancet tune`: of an audit `check`…, `summary` and `losses`; with `--events` `event`…, `end` and `losses`.
+//! The records of `lancet tune`: of an audit `check`…, the worst first, `summary` and `losses`; with `--events` `event`…, `end` and `losses`.
 
 use std::collections::BTreeMap;
 

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 
 use births::analysis::Census;
 use process::Error;
+use report::forms::Form;
 use report::losses::{Loss, What};
 
 use crate::exit::LOST;
 use crate::ui::advice::explain;
+use crate::ui::sink::Sink;
 
 /// The most losses that are kept one by one. A process may forge without end what leads to one.
 const MOST: usize = 1000;
@@ -19,6 +21,8 @@ pub struct Losses {
     all: Vec<Loss>,
     /// Those that are not in `all`.
     more: u64,
+    /// The places in `all` of those that a report says itself.
+    in_report: Vec<usize>,
     /// What is to be said when the screen is ours no more; `None`: it is said at once.
     held: Option<Vec<String>>,
 }
@@ -70,6 +74,13 @@ impl Losses {
         }
     }
 
+    /// Something was lost, which the report itself says. It is told at the end where the form of the report leaves it out.
+    pub fn note_in_report(&mut self, loss: Loss) {
+        let known = self.all.len();
+        self.note(loss);
+        self.in_report.extend(known..self.all.len());
+    }
+
     /// A process was lost, or could not be opened, for this reason; it is said with what to do about it.
     pub fn process(&mut self, error: Error) {
         let pid = error.pid();
@@ -95,19 +106,27 @@ impl Losses {
             };
             match self.all.iter_mut().find(|known| key(known) == key(&loss)) {
                 Some(known) => *known = loss,
-                None => self.note(loss),
+                None => self.note_in_report(loss),
             }
         }
     }
 
-    /// Says what censuses lack, where the report has no place for it.
-    pub fn say_counted(&self) {
-        for loss in self.all.iter().filter(|loss| loss.is_counted()) {
-            match loss.pid {
-                Some(pid) => tell!("process {pid}: lost: {}", loss.text),
-                None => tell!("lost: {}", loss.text),
-            }
+    /// Says what the report would say, where it has no place for it.
+    pub fn say_reported(&self) {
+        for text in self.reported() {
+            tell!("{text}");
         }
+    }
+
+    fn reported(&self) -> Vec<String> {
+        let all = self.in_report.iter().filter_map(|at| self.all.get(*at));
+        let texts = all.map(|loss| match loss.pid {
+            Some(pid) if !loss.text.starts_with("process ") => {
+                format!("process {pid}: lost: {}", loss.text)
+            }
+            _ => format!("lost: {}", loss.text),
+        });
+        texts.collect()
     }
 
     /// All that are kept one by one.
@@ -115,9 +134,21 @@ impl Losses {
         &self.all
     }
 
-    /// Writes them as the last record of a JSON output.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        report::losses::write(out, &self.all, self.more)
+    /// Ends an answer: with them as its last record, where it consists of records.
+    pub fn end(&self, sink: &mut Sink) -> io::Result<()> {
+        if let Some(form) = sink.form {
+            self.end_records(&mut sink.out, form)?;
+        }
+        sink.out.flush()
+    }
+
+    /// Writes them as the last record of an answer that this form shows, and says those that it does not show.
+    pub fn end_records(&self, out: &mut dyn Write, form: &Form) -> io::Result<()> {
+        report::losses::write(out, &self.all, self.more)?;
+        if !form.says_losses() {
+            self.say_reported();
+        }
+        Ok(())
     }
 
     /// Returns the exit code of a run that would end with `code`: that of a program or of a limit counts more.
@@ -147,13 +178,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_report_says_is_told_where_its_form_leaves_it_out() {
+        let mut losses = Losses::default();
+        losses.note(loss("said"));
+        losses.note_in_report(loss("a"));
+        losses.note_in_report(loss("a"));
+        losses.note_in_report(Loss::new(None, What::Files, None, "b"));
+        losses.note_in_report(loss("process 7: c"));
+        assert_eq!(
+            losses.reported(),
+            ["process 7: lost: a", "lost: b", "lost: process 7: c"]
+        );
+        let forms = report::forms::FORMS.iter();
+        let mute = forms.filter(|form| !form.says_losses());
+        assert_eq!(format!("{:?}", mute.collect::<Vec<_>>()), "[csv]");
+    }
+
+    #[test]
     fn losses_without_end_are_counted() {
         let mut losses = Losses::default();
         for number in 0..MOST + 5 {
             losses.note(loss(&number.to_string()));
         }
         let mut out = Vec::new();
-        losses.write(&mut out).unwrap();
+        let mut forms = report::forms::FORMS.iter();
+        let json = forms.find(|form| form.is_json()).unwrap();
+        losses.end_records(&mut out, json).unwrap();
         let record: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(record["more"], 5);
         assert_eq!(record["losses"][0]["what"], "records");

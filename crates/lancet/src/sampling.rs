@@ -167,16 +167,13 @@ impl Sampled {
         self.losses.all()
     }
 
-    /// Says what the looks cost and what they missed, as a last record where the answer `has_records`, and returns the exit code, which is that
+    /// Says what the looks cost and what they missed, as a last record where the answer has records, and returns the exit code, which is that
     /// of a program that was started, once it has ended.
-    pub fn finish(mut self, sink: &mut Sink, has_records: bool) -> anyhow::Result<u8> {
+    pub fn finish(mut self, sink: &mut Sink) -> anyhow::Result<u8> {
         sink.out.flush()?;
         tell!("{}; {}", self.looks, self.cost());
         self.losses.say_held();
-        if has_records {
-            self.losses.write(&mut sink.out)?;
-            sink.out.flush()?;
-        }
+        self.losses.end(sink)?;
         let code = match (self.watched.starts(), self.interrupted) {
             (false, _) => 0,
             // Ctrl-C reached the program too.

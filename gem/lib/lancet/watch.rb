@@ -43,8 +43,8 @@ module Lancet
       end
     end
 
-    # What a command tells beside what it has seen: of the process, and of what was lost.
-    BESIDE = %w[process end losses].freeze
+    # What a command tells beside what it has seen: of the process, of what was found in sentences, and of what was lost.
+    BESIDE = %w[process end losses verdict].freeze
     # What a table of counts adds up.
     SUMS = %w[total sum].freeze
     # Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.

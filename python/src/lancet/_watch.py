@@ -3,8 +3,8 @@
 from . import _companion
 from ._error import Error, Lost
 
-# What a command tells beside what it has seen: of the process, and of what was lost.
-BESIDE = ("process", "end", "losses")
+# What a command tells beside what it has seen: of the process, of what was found in sentences, and of what was lost.
+BESIDE = ("process", "end", "losses", "verdict")
 # What a table of counts adds up.
 SUMS = ("total", "sum")
 # Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.

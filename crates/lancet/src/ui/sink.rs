@@ -23,6 +23,8 @@ pub struct Sink {
     pub out: Box<dyn Write>,
     /// How a table may look.
     pub style: Style,
+    /// What shows the records that are written; `None`: they are none.
+    pub form: Option<&'static Form>,
 }
 
 impl Sink {
@@ -50,6 +52,7 @@ impl Sink {
         match form {
             Some(form) => Self {
                 out: form.over(self.out),
+                form: Some(form),
                 ..self
             },
             None => self,
@@ -65,6 +68,7 @@ impl Sink {
                     path.display().to_string(),
                 ),
                 style: Style::default(),
+                form: None,
             }),
             None => Ok(Self {
                 out: Named::new(
@@ -72,6 +76,7 @@ impl Sink {
                     otherwise.name().to_owned(),
                 ),
                 style: otherwise.style(),
+                form: None,
             }),
         }
     }

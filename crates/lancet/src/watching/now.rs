@@ -33,9 +33,6 @@ pub fn run(pids: &[i32], output: Option<&Path>, form: Option<&'static Form>) -> 
     });
     written.write(&mut sink.out)?;
     looked?;
-    if form.is_some() {
-        losses.write(&mut sink.out)?;
-        sink.out.flush()?;
-    }
+    losses.end(&mut sink)?;
     Ok(losses.exit_code(0))
 }

@@ -280,19 +280,21 @@ fn finish_files(
     let Some(Told { written, records }) = told else {
         return Ok(());
     };
-    losses::say_output(losses, written.finish()?);
-    match records {
-        Some(mut records) => {
-            losses.write(&mut records)?;
+    let missing = written.finish()?;
+    losses::say_output(losses, missing);
+    match (records, args.form()) {
+        (Some(mut records), Some(form)) => {
+            losses.end_records(&mut records, form)?;
             records.flush()?;
-            written.finish()?;
+            // A form that writes only now loses lines only now.
+            losses::say_output(losses, written.finish()? - missing);
         }
-        None if args.form().is_some() => {
+        (_, Some(form)) => {
             let mut last = Vec::new();
-            losses.write(&mut last)?;
+            losses.end_records(&mut last, form)?;
             written.end_with(last)?;
         }
-        None => {}
+        (_, None) => {}
     }
     Ok(())
 }

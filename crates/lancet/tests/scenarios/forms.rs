@@ -88,8 +88,35 @@ fn every_answer_has_every_form_of_records() {
         let records = records.unwrap_or_else(|error| panic!("{line}: {error}: {json:?}"));
         let last = records.last().map(|record| &record["record"]);
         assert_eq!(last, Some(&"losses".into()), "{line}: {json:?}");
-        is_csv(&shown("csv"), line);
-        is_markdown(&shown("markdown"), &records, line);
+        let (csv, markdown) = (shown("csv"), shown("markdown"));
+        is_csv(&csv, line);
+        is_markdown(&markdown, &records, line);
+        let rows = |kind: &str| {
+            let of = records.iter().filter(|record| record["record"] == kind);
+            of.count()
+        };
+        // Of what does not change all forms say the same.
+        for kind in ["function", "chain", "remedy"] {
+            let begin = format!("{kind},");
+            let lines = csv.stdout.lines().filter(|line| line.starts_with(&begin));
+            assert_eq!(lines.count(), rows(kind), "{line}: {kind}");
+        }
+        // What each thread does is in all of them.
+        for kind in ["thread", "stack"] {
+            if records
+                .iter()
+                .any(|record| record["record"] == kind && record["state"].is_object())
+            {
+                assert!(
+                    csv.stdout.contains(&format!("\n{kind},")),
+                    "{line}: {csv:?}"
+                );
+                assert!(
+                    markdown.stdout.contains("| state |"),
+                    "{line}: {markdown:?}"
+                );
+            }
+        }
     }
     assert!(guest.ends_well());
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The head has the fields of all rows that there are when it is written: of the first [`MOST_WAITING`], or of those that came before the answer
-//! was handed on. A later row with another field begins another table, behind an empty line. What is no row (heads, sums, verdicts, losses) is
-//! not in it; JSON has all.
+//! was handed on. A later row with another field begins another table, behind an empty line. What is no row is
+//! not in it (docs/output.md lists it), and what was lost is told beside it; JSON has all.
 
 use std::io::{self, Write};
 
@@ -20,6 +20,7 @@ use crate::text::printable;
 pub(super) static FORM: Form = Form {
     name: "csv",
     about: "The rows as a table of comma-separated values, for spreadsheets",
+    says_losses: false,
     over: |out| Lines::over(Csv::default(), out),
 };
 
@@ -99,7 +100,7 @@ impl Show for Csv {
 /// A text as one cell. One that a spreadsheet would compute has an apostrophe in front: texts come from whatever the process was given.
 fn cell(text: &str) -> String {
     let text = printable(text);
-    let text = match text.starts_with(['=', '+', '-', '@']) {
+    let text = match is_computed(&text) {
         true => format!("'{text}"),
         false => text.into_owned(),
     };
@@ -107,6 +108,23 @@ fn cell(text: &str) -> String {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
     }
+}
+
+/// Whether a spreadsheet might compute a text. A number is what it is, and so are results with their errors, `-1 ENOENT (No such file)`, and
+/// lines of a script of the command line, `-e:1`: they neither refer to cells nor name functions.
+fn is_computed(text: &str) -> bool {
+    let number = text.strip_prefix("-e:").or(text.strip_prefix('-'));
+    let Some(number) = number else {
+        return text.starts_with(['=', '+', '-', '@']);
+    };
+    let digits = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = digits.len() < number.len();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " .,_:".contains(c);
+    let rest = match digits.split_once(" (") {
+        Some((error, text)) => error.to_owned() + text.strip_suffix(')').unwrap_or("("),
+        None => digits.to_owned(),
+    };
+    !is_number || !rest.starts_with([' ', '.']) && !rest.is_empty() || !rest.chars().all(is_plain)
 }
 
 #[cfg(test)]
@@ -131,6 +149,36 @@ mod tests {
             "record,place,type,live,list\n\
              row,a.rb:3 in f,\"A, \"\"b\"\"\",5,\n\
              before,,'=1+1,-2,\"[1,{\"\"a\"\":null}]\"\n"
+        );
+    }
+
+    #[test]
+    fn a_number_is_none_that_would_be_computed() {
+        for text in [
+            "-1",
+            "-1 ENOENT (No such file or directory)",
+            "-e:1 in f",
+            "-1.5",
+        ] {
+            assert_eq!(cell(text), text);
+        }
+        for text in [
+            "-1+cmd|'/C calc'!A0",
+            "-A1",
+            "-e",
+            "-1 A(1)",
+            "-2-3",
+            "=1",
+            "+1",
+            "@SUM(1)",
+            "-1 (a(b))",
+        ] {
+            assert_eq!(cell(text), format!("'{text}"));
+        }
+        let row = r#"{"record":"syscall","result":"-1 ENOENT (No such file or directory)","place":{"path":"-e","line":1,"function":null}}"#;
+        assert_eq!(
+            shown(&FORM, &[row]),
+            "record,result,place\nsyscall,-1 ENOENT (No such file or directory),-e:1\n"
         );
     }
 

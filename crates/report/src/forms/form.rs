@@ -9,6 +9,8 @@ pub struct Form {
     pub(crate) name: &'static str,
     /// One line about it for the help, without a full stop.
     pub(crate) about: &'static str,
+    /// It says what was lost; else whoever writes the answer must tell it.
+    pub(crate) says_losses: bool,
     /// Makes the output that records are written to, of the one that what it makes of them is written to.
     pub(crate) over: fn(Box<dyn Write>) -> Box<dyn Write>,
 }
@@ -17,6 +19,11 @@ impl Form {
     /// Returns the output that records are written to. The record of the losses, which is the last one, ends what is made of them.
     pub fn over(&self, out: Box<dyn Write>) -> Box<dyn Write> {
         (self.over)(out)
+    }
+
+    /// Whether what it makes of records says what was lost.
+    pub fn says_losses(&self) -> bool {
+        self.says_losses
     }
 
     /// Whether the output is the records as they are, so that nothing stands between who writes them and where they go.

@@ -3,9 +3,10 @@
 use super::form::Form;
 
 /// For programs.
-pub static FORM: Form = Form {
+pub(super) static FORM: Form = Form {
     name: "json",
     about: "One JSON object a line (see docs/json.md)",
+    says_losses: true,
     over: |out| out,
 };
 

@@ -17,317 +17,311 @@
 //! span.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use super::form::Form;
 use super::lines::{Lines, Show};
 use super::record::{Record, Role, Value};
-use crate::figures::{grouped, pause, size};
-use crate::text::printable;
+use crate::figures::{grouped, plural};
+use table::Table;
+use text::{code, prose};
+
+mod cells;
+mod table;
+mod text;
+
+#[cfg(test)]
+mod tests;
 
 /// For an issue.
 pub(super) static FORM: Form = Form {
     name: "markdown",
     about: "In short, to be pasted into an issue or given to an assistant",
+    says_losses: true,
     over: |out| Lines::over(Markdown::default(), out),
 };
 
-/// Rows of a table, and sentences of a kind.
+/// Rows of a table, sentences of a kind, and stacks whose frames are told.
 const MOST_ROWS: usize = 10;
 /// Processes that are told one by one.
 const MOST_SECTIONS: usize = 16;
-/// Columns of a table.
-const MOST_COLUMNS: usize = 8;
-/// Facts of a record that is no row.
-const MOST_FACTS: usize = 16;
-/// Characters of a cell.
-const WIDEST: usize = 80;
-/// Fields that only programs can use. Addresses, lists of objects, and points in time are left out too.
-const FOR_PROGRAMS: &[&str] = &[
-    "depth",
-    "ended",
-    "from",
-    "module",
-    "of_2009",
-    "registers",
-    "schema",
-    "why",
-    "xmm",
-];
+/// Sentences of verdicts on the others.
+const MOST_VERDICTS: usize = 100;
+
+/// The heading of a process.
+struct Head {
+    pid: Option<i128>,
+    text: String,
+}
 
 /// What is told of one process, or of several together.
 #[derive(Default)]
 struct Section {
-    processes: Vec<String>,
-    more_processes: u64,
+    heads: Vec<Head>,
+    more_heads: u64,
+    /// Looks in whose place a later one is.
+    earlier: u64,
     tables: Vec<Table>,
+    /// Frames of stacks whose frames are not told.
+    more_frames: u64,
 }
 
-/// Records of one kind.
-struct Table {
-    title: String,
-    is_of_rows: bool,
-    records: Vec<Record>,
-    more: u64,
-}
-
+/// All is kept until the answer ends: a later look at a process takes the place of an earlier one.
 #[derive(Default)]
 struct Markdown {
-    section: Section,
-    /// How many sections were written, and how many were left out.
-    written: usize,
+    sections: Vec<Section>,
+    /// The one that records without a process are of; `None`: one that is left out.
+    at: Option<usize>,
+    /// Processes that are left out, what was found in them, and the verdicts that are left out with them.
     left_out: u64,
+    /// The process that is left out now.
+    about: String,
+    verdicts: Vec<String>,
+    more_verdicts: u64,
     losses: Vec<String>,
     more_losses: u64,
 }
 
 impl Section {
-    fn add(&mut self, mut record: Record) {
-        if record.role() == Role::Facts {
-            record.fields = flat(record.fields);
-        }
-        let by = record.text("by").filter(|_| record.kind == "group");
-        let title = by.map_or_else(
-            || record.kind.clone(),
-            |by| format!("{} by {by}", record.kind),
-        );
-        let is_of_rows = record.role() == Role::Row;
+    fn add(&mut self, record: Record) {
+        let title = table::title(&record);
         let known = self.tables.iter().position(|table| table.title == title);
+        if known.is_none() && record.kind == "frame" {
+            let is_of_frames = |table: &&Table| table.kind == "frame";
+            if self.tables.iter().filter(is_of_frames).count() >= MOST_ROWS {
+                self.more_frames += 1;
+                return;
+            }
+        }
         let at = known.unwrap_or_else(|| {
-            self.tables.push(Table {
-                title,
-                is_of_rows,
-                records: Vec::new(),
-                more: 0,
-            });
+            let table = Table::new(record.kind.clone(), title, record.role());
+            self.tables.push(table);
             self.tables.len() - 1
         });
-        let table = &mut self.tables[at];
-        match table.records.len() < MOST_ROWS {
-            true => table.records.push(record),
-            false => table.more += 1,
+        self.tables[at].add(record);
+    }
+
+    /// The process is told of once more: a look takes the place of the one before, and all else goes on.
+    fn again(&mut self, head: Head) {
+        if self.tables.iter().any(|table| table.kind == "look") {
+            self.tables.clear();
+            self.more_frames = 0;
+            self.earlier += 1;
+        }
+        if let Some(known) = self.heads.iter_mut().find(|known| known.pid == head.pid) {
+            // It runs another program now.
+            *known = head;
         }
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        if !self.processes.is_empty() {
-            let more = match self.more_processes {
+        if !self.heads.is_empty() {
+            let more = match self.more_heads {
                 0 => String::new(),
                 more => format!(", and {} more", grouped(more)),
             };
-            writeln!(out, "### {}{more}", self.processes.join(", "))?;
+            let heads: Vec<&str> = self.heads.iter().map(|head| &*head.text).collect();
+            writeln!(out, "### {}{more}", heads.join(", "))?;
         }
-        let (said, tables): (Vec<_>, Vec<_>) =
-            self.tables.iter().partition(|table| table.is_said());
-        // What was found before what is to be known of it.
-        let (notes, found): (Vec<&Table>, Vec<&Table>) =
-            said.into_iter().partition(|table| table.title == "note");
+        self.say(out)?;
+        if self.earlier > 0 {
+            let earlier = grouped(self.earlier);
+            writeln!(
+                out,
+                "\nThe last look; `--format json` has the {earlier} before it."
+            )?;
+        }
+        let pid = match (&self.heads[..], self.more_heads) {
+            ([one], 0) => one.pid,
+            _ => None,
+        };
+        let tables = self.tables.iter();
+        let tables = tables.filter(|table| table.sentences().is_none());
+        let (rows, facts): (Vec<&Table>, Vec<&Table>) = tables.partition(|table| table.is_of_rows);
+        for table in rows {
+            table.write(out, pid)?;
+        }
+        if self.more_frames > 0 {
+            let frames = grouped(self.more_frames);
+            writeln!(
+                out,
+                "\n… and {frames} frames of more stacks; `--format json` has all"
+            )?;
+        }
+        facts.iter().try_for_each(|table| table.write(out, pid))
+    }
+
+    /// Writes its sentences: what was found before what is to be known of it.
+    fn say(&self, out: &mut dyn Write) -> io::Result<()> {
+        let said = |are_notes: bool| {
+            let tables = self.tables.iter();
+            tables.filter(move |table| (table.kind == "note") == are_notes)
+        };
+        let said = said(false).chain(said(true)).filter_map(Table::sentences);
         let mut before = Some("\n");
-        for (number, table) in found.into_iter().chain(notes).enumerate() {
-            let texts = table
-                .records
-                .iter()
-                .filter_map(|record| record.text("text"));
-            for (at, text) in texts.map(prose).enumerate() {
+        for (number, (texts, left_out)) in said.enumerate() {
+            for (at, text) in texts.into_iter().map(prose).enumerate() {
                 match (number, at) {
                     (0, 0) => writeln!(out, "\n**{text}**")?,
                     _ => writeln!(out, "{}- {text}", before.take().unwrap_or_default())?,
                 }
             }
-            more(out, "- ", table.more)?;
-        }
-        let (rows, facts): (Vec<&Table>, Vec<&Table>) =
-            tables.into_iter().partition(|table| table.is_of_rows);
-        for table in rows.into_iter().chain(facts) {
-            table.write(
-                out,
-                self.processes.len() + self.more_processes as usize == 1,
-            )?;
+            more(out, "- ", left_out, 0)?;
         }
         Ok(())
     }
 }
 
-impl Table {
-    /// Whether its records are sentences.
-    fn is_said(&self) -> bool {
-        self.records
-            .iter()
-            .all(|record| record.text("text").is_some())
-    }
+/// Says how many are left out, and how many fields of those that are told.
+fn more(out: &mut dyn Write, before: &str, count: u64, fields: u64) -> io::Result<()> {
+    let of_fields = format!(
+        "{} more {}",
+        grouped(fields),
+        plural(fields, "field", "fields")
+    );
+    let left_out = match (count, fields) {
+        (0, 0) => return Ok(()),
+        (0, _) => of_fields,
+        (_, 0) => format!("{} more", grouped(count)),
+        _ => format!("{} more, and {of_fields}", grouped(count)),
+    };
+    writeln!(out, "{before}… and {left_out}; `--format json` has all")
+}
 
-    fn write(&self, out: &mut dyn Write, is_of_one: bool) -> io::Result<()> {
-        let columns = self.columns(is_of_one);
-        if columns.is_empty() {
-            return Ok(());
-        }
-        let title = self.title.replace('_', " ");
-        if let ([one], false) = (&self.records[..], self.is_of_rows) {
-            let facts = columns.iter().map(|(name, _)| {
-                let value = one.get(name);
-                format!("{} {}", head(name), shown(name, value))
-            });
-            return writeln!(out, "\n{title}: {}", facts.collect::<Vec<_>>().join(", "));
-        }
-        let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
-        let heads = columns.iter().map(|(name, _)| head(name)).collect();
-        let rules = columns.iter().map(|(_, is_number)| match is_number {
-            true => "--:",
-            false => "---",
-        });
-        let rules = rules.collect::<Vec<_>>().join("|");
-        writeln!(out, "\n{title}\n\n{}\n|{rules}|", row(heads))?;
-        for record in &self.records {
-            let cells = columns
-                .iter()
-                .map(|(name, _)| shown(name, record.get(name)));
-            writeln!(out, "{}", row(cells.collect()))?;
-        }
-        more(out, "\n", self.more)
-    }
-
-    /// The fields that are shown, and whether they are numbers: those that say something in some row.
-    fn columns(&self, is_of_one: bool) -> Vec<(String, bool)> {
-        let mut columns: Vec<(String, bool)> = Vec::new();
-        for (name, value) in self.records.iter().flat_map(|record| &record.fields) {
-            // What a title says, or the heading.
-            let is_said = is_of_one && name == "pid" || name == "by" && self.title.contains(" by ");
-            let is_told = !is_said && !FOR_PROGRAMS.contains(&name.as_str());
-            let is_known = columns.iter().any(|(known, _)| known == name);
-            if is_told && !is_known && !is_moment(name) && says_something(value) {
-                columns.push((name.clone(), matches!(value, Value::Number(_))));
+impl Markdown {
+    /// A process, before all else of it.
+    fn process(&mut self, record: &Record) {
+        let head = Head {
+            pid: pid(record),
+            text: process(record),
+        };
+        let known = self.of_process(head.pid);
+        let last = self.sections.len().checked_sub(1);
+        let is_empty = |at: usize| self.sections[at].tables.is_empty();
+        match (known, last.filter(|at| is_empty(*at))) {
+            (Some(at), _) => {
+                self.at = Some(at);
+                self.sections[at].again(head);
+            }
+            (None, Some(at)) => {
+                let section = &mut self.sections[at];
+                match section.heads.len() < MOST_ROWS {
+                    true => section.heads.push(head),
+                    false => section.more_heads += 1,
+                }
+            }
+            (None, None) if self.sections.len() >= MOST_SECTIONS => {
+                self.left_out += 1;
+                self.about = head.text;
+                self.at = None;
+            }
+            (None, None) => {
+                self.at = Some(self.sections.len());
+                let heads = vec![head];
+                self.sections.push(Section {
+                    heads,
+                    ..Section::default()
+                });
             }
         }
-        columns.truncate(match self.is_of_rows {
-            true => MOST_COLUMNS,
-            false => MOST_FACTS,
-        });
-        columns
     }
-}
 
-/// The fields, and those of objects among them that are no places: `rows` of `rest` is `rest_rows`.
-fn flat(fields: Vec<(String, Value)>) -> Vec<(String, Value)> {
-    let each = fields.into_iter().flat_map(|(name, value)| match value {
-        Value::Object(inner) if is_no_place(&inner) => {
-            let named = inner.into_iter();
-            let named = named.map(|(field, value)| (format!("{name}_{field}"), value));
-            named.collect()
+    /// The section whose heading has the process.
+    fn of_process(&self, pid: Option<i128>) -> Option<usize> {
+        let has = |section: &Section| section.heads.iter().any(|head| head.pid == pid);
+        self.sections.iter().position(has)
+    }
+
+    fn add(&mut self, record: Record) {
+        if self.sections.is_empty() {
+            self.sections.push(Section::default());
+            self.at = Some(0);
         }
-        value => vec![(name, value)],
-    });
-    each.collect()
-}
-
-fn is_no_place(fields: &[(String, Value)]) -> bool {
-    !fields.iter().any(|(name, _)| name == "path")
-}
-
-/// Says how many are left out.
-fn more(out: &mut dyn Write, before: &str, count: u64) -> io::Result<()> {
-    match count {
-        0 => Ok(()),
-        count => writeln!(
-            out,
-            "{before}… and {} more; `--format json` has all",
-            grouped(count)
-        ),
-    }
-}
-
-/// Whether a field is a point in time.
-fn is_moment(name: &str) -> bool {
-    ["time_ns", "since_ns", "monotonic_ns"].contains(&name) || name.ends_with("_at_ns")
-}
-
-fn says_something(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) | Value::Number(0) => false,
-        Value::Text(text) => !text.is_empty() && !text.starts_with("0x"),
-        Value::List(all) => !all.is_empty() && all.iter().all(|one| item(one).is_some()),
-        Value::Object(_) => !value.cell().starts_with('{'),
-        Value::Bool(true) | Value::Number(_) => true,
-    }
-}
-
-/// An item of a list: a text, a number, a place, or the name of what else it is; `None`: it has none.
-fn item(value: &Value) -> Option<String> {
-    let Value::Object(fields) = value else {
-        return matches!(value, Value::Text(_) | Value::Number(_)).then(|| value.cell());
-    };
-    if !is_no_place(fields) {
-        return Some(value.cell());
-    }
-    let get = |of: &str| fields.iter().find(|(name, _)| name == of);
-    let named = [get("name"), get("address")].into_iter().flatten();
-    let mut texts = named.map(|(_, value)| value.cell());
-    texts.find(|text| !text.is_empty())
-}
-
-/// What a column is called.
-fn head(name: &str) -> String {
-    name.strip_suffix("_ns").unwrap_or(name).replace('_', " ")
-}
-
-/// A value as a person reads it.
-fn shown(name: &str, value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
-        Value::Number(number) => figure(name, *number),
-        Value::List(all) => {
-            let all: Vec<String> = all.iter().filter_map(item).collect();
-            code(&all.join(", "))
+        let of_process = pid(&record).and_then(|pid| self.of_process(Some(pid)));
+        match (of_process.or(self.at), record.text("text")) {
+            (Some(at), _) => self.sections[at].add(record),
+            (None, Some(text)) if record.kind == "verdict" => {
+                match self.verdicts.len() < MOST_VERDICTS {
+                    true => self
+                        .verdicts
+                        .push(format!("{}: {}", self.about, prose(text))),
+                    false => self.more_verdicts += 1,
+                }
+            }
+            // It is of a process that is counted.
+            (None, _) => {}
         }
-        other => code(&other.cell()),
+    }
+
+    fn lost(&mut self, record: &Record) {
+        let Value::List(losses) = record.get("losses") else {
+            return;
+        };
+        for loss in losses {
+            let Value::Object(fields) = loss else {
+                continue;
+            };
+            let text = fields.iter().find(|(name, _)| name == "text");
+            match text.filter(|_| self.losses.len() < MOST_ROWS) {
+                Some((_, text)) => self.losses.push(text.cell()),
+                None => self.more_losses += 1,
+            }
+        }
+        if let Value::Number(more) = record.get("more") {
+            self.more_losses += u64::try_from(*more).unwrap_or(0);
+        }
     }
 }
 
-fn figure(name: &str, number: i128) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    let number = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
-    let is_size = ["pss", "resident", "retained", "rss", "swap"].contains(&name);
-    let text = match name {
-        "pid" | "tid" | "line" => number.to_string(),
-        _ if name.ends_with("_ns") => pause(Duration::from_nanos(number)),
-        _ if is_size || name.ends_with("bytes") => size(number),
-        _ => grouped(number),
-    };
-    format!("{sign}{text}")
+impl Show for Markdown {
+    fn record(&mut self, record: Record, _: &mut dyn Write) -> io::Result<()> {
+        match record.role() {
+            Role::Process => self.process(&record),
+            Role::Losses => self.lost(&record),
+            // The report's own losses are among those of the run.
+            _ if record.kind == "loss" => {}
+            Role::Facts | Role::Row => self.add(record),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
+        for (number, section) in self.sections.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            section.write(out)?;
+        }
+        if self.left_out > 0 {
+            let left_out = grouped(self.left_out);
+            writeln!(
+                out,
+                "\n… and {left_out} more processes; `--format json` has all"
+            )?;
+            for (number, verdict) in self.verdicts.iter().enumerate() {
+                let before = if number == 0 { "\n" } else { "" };
+                writeln!(out, "{before}- {verdict}")?;
+            }
+            more(out, "- ", self.more_verdicts, 0)?;
+        }
+        match (is_whole, self.losses.is_empty() && self.more_losses == 0) {
+            (false, _) if self.sections.is_empty() => return Ok(()),
+            (false, _) => writeln!(out, "\n**The answer was cut off here.**")?,
+            (true, true) => writeln!(out, "\nNothing was lost.")?,
+            (true, false) => writeln!(out, "\n**Lost:**\n")?,
+        }
+        for text in &self.losses {
+            writeln!(out, "- {}", prose(text))?;
+        }
+        more(out, "- ", self.more_losses, 0)
+    }
 }
 
-/// A text as one cell: what it holds is no Markdown there.
-fn code(text: &str) -> String {
-    let text = printable(text);
-    let mut text: String = match text.chars().count() > WIDEST {
-        true => text.chars().take(WIDEST - 1).chain(['…']).collect(),
-        false => text.into_owned(),
-    };
-    if text.is_empty() {
-        return text;
+/// The process that a record names.
+fn pid(record: &Record) -> Option<i128> {
+    match record.get("pid") {
+        Value::Number(pid) => Some(*pid),
+        _ => None,
     }
-    // The one character that ends a cell within a code span too.
-    text = text.replace('|', "\\|");
-    match text.contains('`') {
-        true => format!("`` {} ``", text.replace("``", "` `")),
-        false => format!("`{text}`"),
-    }
-}
-
-/// A sentence, of which words that are no plain ones stand in code spans.
-fn prose(text: &str) -> String {
-    let special = |c: char| {
-        matches!(
-            c,
-            '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '@' | '#' | '|' | '~' | '&' | '!'
-        )
-    };
-    let text = printable(text);
-    let words = text.split(' ').map(|word| match word.contains(special) {
-        true => code(word),
-        false => word.to_owned(),
-    });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Which process it is.
@@ -352,145 +346,5 @@ fn process(record: &Record) -> String {
     match about.is_empty() {
         true => code(&command),
         false => format!("{} ({})", code(&command), about.join(", ")),
-    }
-}
-
-impl Markdown {
-    /// Writes what was told until now, and begins anew.
-    fn next(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let section = std::mem::take(&mut self.section);
-        if section.processes.is_empty() && section.tables.is_empty() {
-            return Ok(());
-        }
-        if self.written >= MOST_SECTIONS {
-            self.left_out += 1;
-            return Ok(());
-        }
-        if self.written > 0 {
-            writeln!(out)?;
-        }
-        self.written += 1;
-        section.write(out)
-    }
-}
-
-impl Show for Markdown {
-    fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
-        match record.role() {
-            Role::Process => {
-                if !self.section.tables.is_empty() {
-                    self.next(out)?;
-                }
-                match self.section.processes.len() < MOST_ROWS {
-                    true => self.section.processes.push(process(&record)),
-                    false => self.section.more_processes += 1,
-                }
-            }
-            Role::Losses => {
-                let Value::List(losses) = record.get("losses") else {
-                    return Ok(());
-                };
-                for loss in losses {
-                    let Value::Object(fields) = loss else {
-                        continue;
-                    };
-                    let text = fields.iter().find(|(name, _)| name == "text");
-                    match text.filter(|_| self.losses.len() < MOST_ROWS) {
-                        Some((_, text)) => self.losses.push(text.cell()),
-                        None => self.more_losses += 1,
-                    }
-                }
-                if let Value::Number(more) = record.get("more") {
-                    self.more_losses += u64::try_from(*more).unwrap_or(0);
-                }
-            }
-            // The report's own losses are among those of the run.
-            _ if record.kind == "loss" => {}
-            Role::Facts | Role::Row => self.section.add(record),
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
-        self.next(out)?;
-        if self.left_out > 0 {
-            writeln!(
-                out,
-                "\n… and {} more processes or looks; `--format json` has all",
-                grouped(self.left_out)
-            )?;
-        }
-        match (is_whole, self.losses.is_empty()) {
-            (false, _) if self.written == 0 => return Ok(()),
-            (false, _) => writeln!(out, "\n**The answer was cut off here.**")?,
-            (true, true) => writeln!(out, "\nNothing was lost.")?,
-            (true, false) => writeln!(out, "\n**Lost:**\n")?,
-        }
-        for text in &self.losses {
-            writeln!(out, "- {}", prose(text))?;
-        }
-        more(out, "- ", self.more_losses)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::form::tests::shown;
-    use super::*;
-
-    const PROCESS: &str = r#"{"record":"process","schema":2,"pid":7,"command":["ruby","a|b.rb"],"languages":[{"name":"Ruby","version":"3.1.2"}]}"#;
-    #[test]
-    fn what_was_found_comes_first_and_what_was_lost_last() {
-        let text = shown(
-            &FORM,
-            &[
-                PROCESS,
-                r#"{"record":"note","pid":7,"text":"a note"}"#,
-                r#"{"record":"row","pid":7,"place":{"path":"a.rb","line":3,"function":"__init__"},"address":"0x7f","mean_ns":1500000,"bytes":2048,"failed":0}"#,
-                r#"{"record":"total","calls":1234}"#,
-                r#"{"record":"verdict","text":"leak: @cache of <main>"}"#,
-                r#"{"record":"losses","losses":[{"pid":7,"what":"gap","count":null,"text":"a gap"}],"more":2}"#,
-            ],
-        );
-        assert_eq!(
-            text,
-            "### `ruby a\\|b.rb` (process 7, Ruby 3.1.2)\n\n\
-             **leak: `@cache` of `<main>`**\n\n\
-             - a note\n\n\
-             row\n\n\
-             | place | mean | bytes |\n|---|--:|--:|\n| `a.rb:3 in __init__` | 1.5 ms | 2.0 KiB |\n\n\
-             total: calls 1,234\n\n\
-             **Lost:**\n\n- a gap\n- … and 2 more; `--format json` has all\n"
-        );
-    }
-
-    #[test]
-    fn tables_and_processes_are_bounded_and_what_is_left_out_is_numbered() {
-        let mut lines = Vec::new();
-        for _ in 0..MOST_SECTIONS + 2 {
-            lines.push(PROCESS);
-            lines.extend([r#"{"record":"row","live":5}"#; MOST_ROWS + 3]);
-        }
-        lines.push(r#"{"record":"losses","losses":[],"more":0}"#);
-        let text = shown(&FORM, &lines);
-        let count = |of: &str| text.matches(of).count();
-        assert_eq!(
-            (count("### "), count("| 5 |")),
-            (MOST_SECTIONS, MOST_SECTIONS * MOST_ROWS)
-        );
-        assert_eq!(count("… and 3 more; "), MOST_SECTIONS);
-        assert!(
-            text.ends_with(
-                "… and 2 more processes or looks; `--format json` has all\n\nNothing was lost.\n"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn an_answer_that_is_cut_off_says_so() {
-        let row = r#"{"record":"row","live":5}"#;
-        assert!(shown(&FORM, &[row]).ends_with("**The answer was cut off here.**\n"));
-        assert_eq!(shown(&FORM, &[]), "");
     }
 }

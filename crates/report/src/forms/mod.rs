@@ -23,7 +23,6 @@ mod record;
 use crate::Format;
 
 pub use form::Form;
-pub use json::FORM as JSON;
 
 /// The forms, in the order in which help lists them.
 pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM];

@@ -116,8 +116,16 @@ impl Value {
             Value::Bool(yes) => yes.to_string(),
             Value::Number(number) => number.to_string(),
             Value::Text(text) => text.clone(),
-            Value::Object(fields) => place(fields).unwrap_or_else(|| self.json()),
+            Value::Object(_) => self.place().unwrap_or_else(|| self.json()),
             Value::List(_) => self.json(),
+        }
+    }
+
+    /// A place ([`answer::place::Place`]) as text; `None` where the value is none.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Value::Object(fields) => place(fields),
+            _ => None,
         }
     }
 
@@ -147,7 +155,6 @@ fn quoted(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A place ([`answer::place::Place`]) as text; `None` where the object is none.
 fn place(fields: &[(String, Value)]) -> Option<String> {
     let is_place = fields
         .iter()
@@ -227,5 +234,23 @@ impl<'de> Visitor<'de> for Reader {
             all.push(one);
         }
         Ok(Value::Object(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page lists what CSV leaves out, and each of them is a record that there is.
+    #[test]
+    fn what_is_no_row_is_on_the_page_and_in_the_schema() {
+        let page = include_str!("../../../../docs/output.md");
+        let listed: Vec<String> = FACTS.iter().map(|kind| format!("`{kind}`")).collect();
+        let sentence = format!("and these: {}. ", listed.join(", "));
+        assert!(page.contains(&sentence), "{sentence}");
+        let schema = include_str!("../../../../docs/json-schema.json");
+        for kind in FACTS {
+            assert!(schema.contains(&format!("\"const\": \"{kind}\"")), "{kind}");
+        }
     }
 }

@@ -182,3 +182,51 @@ pub fn summed(ledger: &Ledger) -> Vec<(Bytes, String)> {
     shown.sort_by_key(|(bytes, _)| std::cmp::Reverse(bytes.rss));
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_row_on_the_page() {
+        let all = [
+            Kind::HeapUsed,
+            Kind::HeapFree,
+            Kind::HeapEmpty,
+            Kind::HeapRecords,
+            Kind::MallocUsed,
+            Kind::MallocFree,
+            Kind::MallocPages,
+            Kind::MallocTop,
+            Kind::MallocCached,
+            Kind::MallocRecords,
+            Kind::MallocMapped,
+            Kind::OtherAllocator,
+            Kind::OtherUsed,
+            Kind::OtherFree,
+            Kind::OtherPages,
+            Kind::OtherRecords,
+            Kind::Code,
+            Kind::Agent,
+            Kind::Stack,
+            Kind::EndedStack,
+            Kind::FiberStack,
+            Kind::File,
+            Kind::Variables,
+            Kind::Shared,
+            Kind::Kernel,
+            Kind::Anonymous,
+            Kind::Changed,
+        ];
+        let page = include_str!("../../../../docs/heap-rss.md");
+        let (_, rows) = page.split_once("## The rows").expect("rows");
+        let (rows, _) = rows.split_once("\n## ").expect("an end");
+        let rows: Vec<&str> = rows.lines().filter(|row| row.starts_with("| `")).collect();
+        // The head is none, though it begins so.
+        assert_eq!(rows.len(), all.len() + 1, "{rows:?}");
+        for kind in all {
+            let row = format!("| `{}` |", kind.name());
+            assert!(rows.iter().any(|line| line.starts_with(&row)), "{row}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The audit for programs: a `check` for each finding, then a `summary`; [`answer::tune`].
+//! The audit for programs: a `check` for each finding, the worst first, then a `summary`; [`answer::tune`].
 
 use std::io::{self, Write};
 
@@ -7,6 +7,7 @@ use tune::machine::Machine;
 use tune::rules::{Finding, KERNEL, Risk, Rule, count};
 use tune::setting::Setting;
 
+use super::worst_first;
 use crate::json::line;
 
 /// A setting as a program reads it.
@@ -94,7 +95,7 @@ fn check<'a>(machine: &Machine, finding: &'a Finding) -> Record<'a> {
 ///
 /// Returns the errors of `out`.
 pub fn write(out: &mut dyn Write, machine: &Machine, findings: &[Finding]) -> io::Result<()> {
-    for finding in findings {
+    for finding in worst_first(findings) {
         line(out, &check(machine, finding))?;
     }
     let counts = count(findings)

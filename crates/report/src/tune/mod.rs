@@ -16,6 +16,7 @@ pub mod table;
 use std::io::{self, Write};
 
 use tune::machine::Machine;
+use tune::rules::Finding;
 use tune::verdict::{Change, Outcome, Verdict};
 
 use crate::Style;
@@ -40,6 +41,22 @@ fn color(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Returns the findings of a verdict: what fails now before what is only set.
+fn of_verdict(findings: &[Finding], verdict: Verdict) -> Vec<&Finding> {
+    let all = findings.iter();
+    let mut all: Vec<&Finding> = all
+        .filter(|finding| finding.outcome.verdict == verdict)
+        .collect();
+    all.sort_by_key(|finding| !finding.outcome.fails);
+    all
+}
+
+/// Returns all findings, those of the worst verdict first.
+fn worst_first(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    let verdicts = Verdict::ALL.into_iter();
+    verdicts.flat_map(|verdict| of_verdict(findings, verdict))
+}
+
 /// Writes what an outcome rests on, and how to change it.
 fn evidence(
     out: &mut dyn Write,
@@ -60,4 +77,30 @@ fn evidence(
         writeln!(out, "             then: {then}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comes_first_and_what_fails_before_what_is_set() {
+        let finding = |id, verdict, fails| {
+            let mut outcome = Outcome::new(verdict, "");
+            outcome.fails = fails;
+            Finding {
+                id,
+                title: "",
+                outcome,
+            }
+        };
+        let all = [
+            finding("T01", Verdict::Good, false),
+            finding("T02", Verdict::Bad, false),
+            finding("T03", Verdict::Bad, true),
+            finding("T04", Verdict::Harmful, false),
+        ];
+        let ids: Vec<&str> = worst_first(&all).map(|finding| finding.id).collect();
+        assert_eq!(ids, ["T04", "T03", "T02", "T01"]);
+    }
 }

@@ -6,7 +6,7 @@ use tune::machine::Machine;
 use tune::rules::{Finding, Rule, count};
 use tune::verdict::Verdict;
 
-use super::{color, evidence};
+use super::{color, evidence, of_verdict};
 use crate::Style;
 use crate::text::printable;
 
@@ -48,13 +48,11 @@ pub fn write(
         verdicts.reverse();
     }
     for verdict in verdicts {
-        let mut group: Vec<&Finding> = findings
-            .iter()
-            .filter(|finding| finding.outcome.verdict == verdict)
-            .collect();
-        // What fails now stands before what is only set; on a terminal nearest to the prompt.
-        let last = style.width.is_some();
-        group.sort_by_key(|finding| finding.outcome.fails == last);
+        let mut group = of_verdict(findings, verdict);
+        if style.width.is_some() {
+            // Nearest to the prompt.
+            group.sort_by_key(|finding| finding.outcome.fails);
+        }
         if group.is_empty() {
             continue;
         }

@@ -65,14 +65,14 @@ fn markdown_is_short() {
 
     | place | type | born | live | dead | bytes | allocated |
     |---|---|--:|--:|--:|--:|--:|
-    | `app.rb:12` | `String` | 300,001 | 150,001 | 150,000 | 5.7 MiB | 19,200,064 |
-    | `app.rb:12` | `Array` | 12 | 12 | 0 | 9.0 MiB | 768 |
-    | `/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88` | `Hash` | 900 | 12 | 888 | 2.8 KiB | 57,600 |
-    |  | `String` | 5 | 5 | 0 | 200 B | 320 |
+    | `app.rb:12` | `String` | 300,001 | 150,001 | 150,000 | 5.7 MiB | 18.3 MiB |
+    | `app.rb:12` | `Array` | 12 | 12 | 0 | 9.0 MiB | 768 B |
+    | `/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88` | `Hash` | 900 | 12 | 888 | 2.8 KiB | 56.2 KiB |
+    |  | `String` | 5 | 5 | 0 | 200 B | 320 B |
 
     look: watched 30.04 s, by `line`, collection pause 15.5 ms, walk pause 1.1 ms
 
-    total: born 340,919, live 172,555, dead 190,888, bytes 16.7 MiB, allocated 21,818,816, rest rows 4, rest born 40,001, rest live 22,525, rest dead 40,000, rest bytes 2.0 MiB, rest allocated 2,560,064, before live 22,524, before bytes 2.0 MiB, hidden born 70, hidden live 9,060, hidden dead 10
+    total: born 340,919, live 172,555, dead 190,888, bytes 16.7 MiB, allocated 20.8 MiB, rest rows 4, rest born 40,001, rest live 22,525, rest dead 40,000, rest bytes 2.0 MiB, rest allocated 2.4 MiB, before live 22,524, before bytes 2.0 MiB, hidden born 70, hidden live 9,060, hidden dead 10, hidden bytes 3.8 MiB, hidden allocated 4.4 KiB
 
     own
 

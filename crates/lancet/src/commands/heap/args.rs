@@ -85,7 +85,7 @@ pub struct HeapArgs {
     #[arg(long, conflicts_with_all = ["path", "save", "rss", "diff", "format", "json", "top", "output"], help_heading = WHAT)]
     pub live: bool,
 
-    /// At most N rows of each list; 0 for all [default: 10; with --format json 1000]
+    /// At most N rows of each list; 0 for all [default: 10; with --format json, csv or markdown 1000]
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     top: Option<usize>,
 

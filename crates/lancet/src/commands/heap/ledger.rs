@@ -30,7 +30,6 @@ pub fn check(args: &HeapArgs) -> anyhow::Result<()> {
 
 /// Writes the ledger that a snapshot has kept, and returns the exit code.
 pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
-    let format = args.format();
     let about = snapshot.about();
     if about.memory.rows.is_empty() {
         bail!(
@@ -41,7 +40,7 @@ pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.ledger_options(sink.style);
     report::rss::saved(&mut sink.out, about, &options)?;
-    finish(sink, &Losses::default(), format)
+    finish(sink, &Losses::default())
 }
 
 /// Measures what a compaction of its heap would give back.
@@ -89,7 +88,6 @@ fn ask_malloc(args: &HeapArgs, pid: i32, ledger: &mut Ledger) -> anyhow::Result<
 
 /// Writes the ledger of a process and returns the exit code.
 pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
-    let format = args.format();
     let mut ledger = rss::look(pid, Budget::default()).map_err(explain)?;
     if args.ask_malloc
         && let Err(error) = ask_malloc(args, pid, &mut ledger)
@@ -108,10 +106,10 @@ pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     }
     let mut losses = Losses::default();
     for text in report::rss::losses(&ledger) {
-        losses.note(Loss::new(Some(pid), What::Heap, None, text));
+        losses.note_in_report(Loss::new(Some(pid), What::Heap, None, text));
     }
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
     let options = args.ledger_options(sink.style);
     report::rss::write(&mut sink.out, &ledger, &options)?;
-    finish(sink, &losses, format)
+    finish(sink, &losses)
 }

@@ -124,7 +124,7 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         }
         Question::Class(name) => class(&mut sink, &answers, name, format, &options)?,
     }
-    finish(sink, &losses, format)
+    finish(sink, &losses)
 }
 
 /// Shows the snapshot on the screen, and returns the exit code.
@@ -141,11 +141,8 @@ fn browsed(args: &HeapArgs) -> anyhow::Result<u8> {
 }
 
 /// Ends the output and returns the exit code.
-pub(super) fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8> {
-    if format.has_records {
-        losses.write(&mut sink.out)?;
-    }
-    sink.out.flush()?;
+pub(super) fn finish(mut sink: Sink, losses: &Losses) -> anyhow::Result<u8> {
+    losses.end(&mut sink)?;
     Ok(losses.exit_code(0))
 }
 
@@ -167,7 +164,7 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
     diff::write(&mut sink.out, &answers, &found, format, &options)?;
     note_missing(&mut losses, &earlier);
     note_missing(&mut losses, &later);
-    finish(sink, &losses, format)
+    finish(sink, &losses)
 }
 
 /// Reads the snapshot from its file, or makes it.
@@ -225,6 +222,6 @@ fn class(
 fn note_missing(losses: &mut Losses, snapshot: &Snapshot) {
     let pid = Some(snapshot.about().pid);
     for text in report::heap::losses(snapshot) {
-        losses.note(Loss::new(pid, What::Heap, None, text));
+        losses.note_in_report(Loss::new(pid, What::Heap, None, text));
     }
 }

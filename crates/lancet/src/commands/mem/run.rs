@@ -51,9 +51,12 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
 /// Ends the report, and says what it has no place for.
 pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyhow::Result<()> {
     if !args.format().says_losses {
-        losses.say_counted();
+        losses.say_reported();
     }
-    reporter.finish(|out| losses.write(out))?;
+    reporter.finish(|out| match args.chosen().form {
+        Some(form) => losses.end_records(out, form),
+        None => Ok(()),
+    })?;
     Ok(())
 }
 

@@ -109,10 +109,7 @@ impl Run {
 
     /// Ends the answer: with what was lost, where it is made of records.
     fn end(&mut self, code: u8) -> anyhow::Result<u8> {
-        if self.args.has_records() {
-            self.losses.write(&mut self.sink.out)?;
-            self.sink.out.flush()?;
-        }
+        self.losses.end(&mut self.sink)?;
         Ok(code)
     }
 

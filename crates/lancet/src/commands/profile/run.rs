@@ -40,12 +40,12 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
     let (profile, about, sampled) = looks(&args)?;
     let Some((path, mut save)) = save else {
         show(&args, &mut sink, &profile, &about)?;
-        return sampled.finish(&mut sink, format.has_records);
+        return sampled.finish(&mut sink);
     };
     let written = saved::write(&profile, &about, &mut save.file);
     let written = written.and_then(|()| save.finish());
     written.with_context(|| format!("cannot write to {}", path.display()))?;
-    sampled.finish(&mut sink, false)
+    sampled.finish(&mut sink)
 }
 
 /// Shows a profile that was saved, with what its looks had lost.
@@ -54,7 +54,7 @@ fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
     // Now, because it may be the same file.
     let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
     show(args, &mut sink, &profile, &about)?;
-    end(&mut sink, args.format().has_records, &[&about])
+    end(&mut sink, &[&about])
 }
 
 fn show(
@@ -73,7 +73,7 @@ fn show(
 }
 
 /// Says what was lost as these profiles were made, and returns the exit code.
-fn end(sink: &mut Sink, has_records: bool, made: &[&About]) -> anyhow::Result<u8> {
+fn end(sink: &mut Sink, made: &[&About]) -> anyhow::Result<u8> {
     sink.out.flush()?;
     let mut losses = Losses::default();
     for missed in made.iter().flat_map(|about| &about.missed) {
@@ -81,10 +81,7 @@ fn end(sink: &mut Sink, has_records: bool, made: &[&About]) -> anyhow::Result<u8
         let what = What::of(&missed.what).unwrap_or(What::Looks);
         losses.say(Loss::new(pid, what, missed.count, missed.text.clone()));
     }
-    if has_records {
-        losses.write(&mut sink.out)?;
-        sink.out.flush()?;
-    }
+    losses.end(sink)?;
     Ok(losses.exit_code(0))
 }
 
@@ -181,5 +178,5 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         true => difference::write_json(&mut sink.out, &found, heads)?,
         false => difference::write_table(&mut sink.out, &found, heads)?,
     }
-    end(&mut sink, has_records, &[&about_before, &about_after])
+    end(&mut sink, &[&about_before, &about_after])
 }

@@ -113,7 +113,7 @@ pub struct StackArgs {
     #[arg(conflicts_with_all = ["every", "look_for", "gc"])]
     pub max: Option<u64>,
 
-    /// At most N rows; 0 for all [default: 20; with --json or -p all]
+    /// At most N rows; 0 for all [default: 20; with --format json, csv or markdown, or -p, all]
     #[arg(long, value_name = "N", help_heading = ROWS)]
     top: Option<usize>,
 

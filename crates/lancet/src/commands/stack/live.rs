@@ -94,7 +94,7 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
     stacks.processes = sampled.processes();
     let title = sampled.title(sampled.rounds);
     format.write(&stacks, &mut sink.out, &title)?;
-    sampled.finish(sink, format.has_records)
+    sampled.finish(sink)
 }
 
 /// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
@@ -211,17 +211,14 @@ fn note_cut(losses: &mut Losses, pid: i32, look: &Look, args: &StackArgs) {
         };
         let loss = Loss::new(Some(pid), What::Frames, Some(count), text);
         match is_listed {
-            true => losses.note(loss),
+            true => losses.note_in_report(loss),
             false => losses.say(loss),
         }
     }
 }
 
 fn verdict(sink: &mut Sink, args: &StackArgs, larger: u64, losses: &Losses) -> anyhow::Result<u8> {
-    if args.has_records() {
-        losses.write(&mut sink.out)?;
-        sink.out.flush()?;
-    }
+    losses.end(sink)?;
     if let Some(max) = args.max
         && larger > 0
     {

@@ -69,12 +69,9 @@ fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
     }
     // The table says it behind the file's name.
     for loss in ranking.scans.iter().filter_map(damage) {
-        losses.note(loss);
+        losses.note_in_report(loss);
     }
-    if args.has_records() {
-        losses.write(&mut sink.out)?;
-    }
-    sink.out.flush()?;
+    losses.end(&mut sink)?;
     let (larger, words) = match &chains {
         Some(chains) => (
             chains.larger,
@@ -143,11 +140,10 @@ fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
     }
     if args.has_records() {
         json_of_difference::write(&mut sink.out, &difference)?;
-        losses.write(&mut sink.out)?;
     } else {
         table_of_difference::write(&mut sink.out, &difference)?;
     }
-    sink.out.flush()?;
+    losses.end(&mut sink)?;
     if let Some(max) = args.max
         && difference.larger > 0
     {

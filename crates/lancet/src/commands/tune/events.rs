@@ -69,9 +69,8 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
     }
     if args.has_records() {
         json::summary(&mut sink.out, writer.written, lost)?;
-        losses.write(&mut sink.out)?;
     }
-    sink.out.flush()?;
+    losses.end(&mut sink)?;
     Ok(losses.exit_code(0))
 }
 
@@ -92,10 +91,7 @@ fn ends(
         }
         sink.out.flush()?;
     }
-    if args.has_records() {
-        Losses::default().write(&mut sink.out)?;
-        sink.out.flush()?;
-    }
+    Losses::default().end(sink)?;
     Ok(0)
 }
 

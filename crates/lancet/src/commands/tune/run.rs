@@ -51,10 +51,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
     }
     let mut losses = Losses::default();
     note_unread(&mut losses, &findings);
-    if args.has_records() {
-        losses.write(&mut sink.out)?;
-    }
-    sink.out.flush()?;
+    losses.end(&mut sink)?;
     Ok(losses.exit_code(verdict(&args, &findings)))
 }
 
@@ -62,7 +59,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
 fn note_unread(losses: &mut Losses, findings: &[Finding]) {
     for finding in findings.iter().filter(|finding| finding.outcome.unread) {
         let text = format!("{}: {}", finding.id, finding.outcome.says);
-        losses.note(Loss::new(None, What::Files, None, text));
+        losses.note_in_report(Loss::new(None, What::Files, None, text));
     }
 }
 
@@ -151,9 +148,6 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         sink.out.flush()?;
         before = Some(findings);
     }
-    if args.has_records() {
-        losses.write(&mut sink.out)?;
-        sink.out.flush()?;
-    }
+    losses.end(&mut sink)?;
     Ok(losses.exit_code(code))
 }

@@ -44,6 +44,7 @@ fn reporter_of(flags: &str) -> (Reporter, Page) {
     let sink = Sink {
         out: Box::new(page.clone()),
         style: Style::default(),
+        form: None,
     };
     (reporter(&args, sink), page)
 }
