@@ -83,6 +83,9 @@ macro_rules! list {
             /// All languages, in the order in which a process is searched for their VMs.
             pub const ALL: &[Language] = &[$(Language::$language),+];
 
+            /// The language whose programs messages take as an example, where one is enough.
+            pub const EXAMPLE: Language = Language::Ruby;
+
             /// Returns what is the same in all its processes.
             #[must_use]
             pub const fn description(self) -> &'static Description {

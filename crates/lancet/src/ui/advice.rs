@@ -66,7 +66,7 @@ pub fn next_step(error: &Error) -> Option<Cow<'static, str>> {
     }
     match error {
         Error::NoSuchProcess(_) => {
-            let name = Language::ALL[0].description().prefix;
+            let name = Language::EXAMPLE.description().prefix;
             Some(format!("look it up again, for instance with pgrep -a {name}").into())
         }
         Error::BrokenVm { language, .. } => Some(format!("update that {language}").into()),

@@ -104,7 +104,7 @@ pub fn explained(cannot: Cannot) -> anyhow::Error {
     match &cannot {
         Cannot::Denied { .. } => anyhow::anyhow!("{cannot}: run lancet as root"),
         Cannot::Missing(what) if what.starts_with("process ") || what.starts_with("/proc/") => {
-            let name = Language::ALL[0].description().prefix;
+            let name = Language::EXAMPLE.description().prefix;
             anyhow::anyhow!(
                 "{cannot}: look the process up again, for instance with pgrep -a {name}"
             )
