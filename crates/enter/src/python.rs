@@ -93,7 +93,8 @@ impl Python {
     }
 
     /// The same with what the agent is configured for; `unhook` as for [`Reached::enter_for`].
-    fn open_for(pid: i32, image: &Image, wanted: Config, unhook: bool) -> Result<Self> {
+    fn open_for(pid: i32, image: &Image, mut wanted: Config, unhook: bool) -> Result<Self> {
+        wanted.language = Language::Python.number();
         let reached = Reached::new(pid)?;
         let api = api(pid, &reached)?;
         let facts = doors::facts(&reached)?;

@@ -4,7 +4,7 @@
 //! heartbeat stands still, the agent leaves by itself.
 //!
 //! What a Ruby is opened for stands in an [`Opening`], which the question fills: to evaluate texts, to be copied, to have
-//! its collections timed (all three are here), or to have its births counted (crate `births`).
+//! its collections timed, or to have its births counted.
 
 mod collections;
 mod counted;

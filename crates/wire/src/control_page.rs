@@ -274,11 +274,13 @@ pub fn first<const WORDS: usize, const ROOM: usize>(table: &[u64; ROOM]) -> [u64
 pub struct Config {
     /// Number of the session, another one with every attach.
     pub session: u64,
-    /// The language of the VM, by `vm`'s number; 0 = none was configured.
+    /// The language of the VM that this session has entered, by `vm`'s number; 0 = none: the process is copied, or its calls are hooked.
     pub language: u64,
-    /// Addresses of the VM's functions, as `vm` hands them over.
+    /// Addresses of the VM's functions, as `vm::ruby::Functions` hands them over. All 0 where the language is Python: those are in
+    /// [`Script::functions`](crate::Script::functions).
     pub functions: [u64; FUNCTIONS],
-    /// The VM reader's facts, as `vm` hands them over.
+    /// The VM reader's facts, as `vm::ruby::Facts` hands them over. All 0 where the language is Python: those are in
+    /// [`Snapshot::facts`](crate::Snapshot::facts).
     pub facts: [u64; FACTS],
     /// Frames of the call path that are kept for each birth; 1 = only the line.
     pub depth: u32,
