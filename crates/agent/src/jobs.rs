@@ -33,12 +33,16 @@ extern "C" fn enter(what: u64) -> u64 {
     0
 }
 
-/// Does what waits when the script of a program begins that lancet has started. The main thread is about to run the script, and has the
-/// VM's lock.
-pub fn at_script() {
+/// Does what waits when the script of a program begins that lancet has started.
+///
+/// # Safety
+/// This is the main thread, which is about to run the script and has the VM's lock; nothing of the VM is on its stack but what calls the
+/// script.
+pub unsafe fn at_script() {
     // SAFETY: the command has written the word before it let this thread go on.
     let language = unsafe { (*(&raw const CONFIG)).language };
     if let Some(language) = languages::of(language) {
-        (language.at_script)();
+        // SAFETY: the caller keeps the same condition.
+        unsafe { (language.at_script)() };
     }
 }

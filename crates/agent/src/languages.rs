@@ -13,3 +13,18 @@ static ALL: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
 pub fn of(number: u64) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.language.number() == number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command opens a door by the language's number. Without an entry the agent would do nothing there, and the command would wait
+    /// until its time is over.
+    #[test]
+    fn every_language_with_a_door_has_an_entry() {
+        for door in vm::Door::ALL {
+            let language = door.language();
+            assert!(of(language.number()).is_some(), "{door:?}: {language}");
+        }
+    }
+}

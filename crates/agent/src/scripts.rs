@@ -6,9 +6,11 @@ use vm::Memory;
 use wire::script::{Outcome, TEXT};
 
 /// Copies an answer to where the text was.
-pub fn copy(at: u64, length: u64) -> Outcome {
-    // SAFETY: the caller holds the VM's lock, under which alone the text is used, and does not use the text itself
-    // meanwhile.
+///
+/// # Safety
+/// The caller holds the VM's lock, under which alone the text is used, and does not use the text itself meanwhile.
+pub unsafe fn copy(at: u64, length: u64) -> Outcome {
+    // SAFETY: the caller says that nobody else uses the text.
     let script = unsafe { &mut *(&raw mut SCRIPT) };
     // The last byte stays zero.
     let place = script.text[..TEXT - 1].get_mut(..length as usize);

@@ -28,7 +28,6 @@ pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCou
 pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;
-pub use languages::owner;
 pub use leak::{Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};
 pub use merge::{MERGED_PID, merge};
 pub use report::{Report, Rest, Row};

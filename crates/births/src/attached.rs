@@ -265,7 +265,7 @@ impl Attached {
             Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
                 return self.refused.forget(pid);
             }
-            // Children in other languages are skipped, because this command reads only Ruby and Python.
+            // Children whose births cannot be counted, because they run no VM that can or a version that is not known, are skipped.
             Err(Error::UnreadableVm { .. }) => None,
             Err(error) => Some(error),
         };

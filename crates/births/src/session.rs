@@ -154,7 +154,7 @@ impl Session {
     fn count_from_outside(&mut self) -> Result<Tally> {
         let memory = self.vm.memory();
         let ledger = self.vm.resident().header.ledger;
-        let counts = postmortem::count(memory, &*self.vm.objects()?, ledger)?;
+        let counts = postmortem::count(memory, &*self.vm.objects_at_end()?, ledger)?;
         self.reader
             .with_rows(memory, counts.tally, &counts.sites, &[])
     }

@@ -60,6 +60,7 @@ impl Opened {
     fn compacted(&mut self) -> Result<Compaction> {
         let pid = self.guest.pid();
         let page = self.guest.page_of_compaction();
+        let page = page.map_err(|error| refused(pid, &error))?;
         let page = page.ok_or_else(|| refused(pid, "its language has no compaction"))?;
         let (language, _) = self.guest.language();
         find_memory(pid)?;

@@ -65,10 +65,10 @@ impl Guest {
     }
 
     /// Bytes of a page of the heap that its VM can compact; `None` = its language has no compaction.
-    pub fn page_of_compaction(&self) -> Option<u64> {
+    pub fn page_of_compaction(&self) -> std::result::Result<Option<u64>, String> {
         match self {
             Guest::Asked(vm, _) => vm.heap().page_of_compaction(),
-            Guest::Outside(_) => None,
+            Guest::Outside(_) => Ok(None),
         }
     }
 

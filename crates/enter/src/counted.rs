@@ -81,8 +81,16 @@ pub trait Counted: Debug {
     /// Returns its objects, to be read one by one from outside.
     ///
     /// # Errors
-    /// They cannot be read so, or not at its end.
+    /// They cannot be read so.
     fn objects(&self) -> Result<Box<dyn Objects + '_>>;
+
+    /// The same when it ends and its agent has not counted.
+    ///
+    /// # Errors
+    /// They cannot be read so.
+    fn objects_at_end(&self) -> Result<Box<dyn Objects + '_>> {
+        self.objects()
+    }
 
     /// Whether the program is about to do something beside which births cannot be counted, and waits for us: until it has been counted, or
     /// let go.

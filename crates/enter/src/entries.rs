@@ -20,14 +20,21 @@ use vm::Language;
 const ENTRIES: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
 
 /// Why a text is evaluated in no process of another language.
-const NOT_EVALUATED: &str = "only Ruby and Python are asked to evaluate something";
+static NOT_EVALUATED: LazyLock<String> = LazyLock::new(|| {
+    let those = Language::those(|one| has(one, |entry| entry.evaluate.is_some()), " and ");
+    format!("only {those} are asked to evaluate something")
+});
 /// Why births of a process of another language are not counted until it is copied.
-const NOT_NOTED: &str = "births are noted in Ruby alone: leave --births away";
+static NOT_NOTED: LazyLock<String> = LazyLock::new(|| {
+    let notes = |entry: &Entry| entry.copy.is_some_and(|copy| copy.births);
+    let those = Language::those(|one| has(one, notes), " and ");
+    format!("births are noted in {those} alone: leave --births away")
+});
 
-/// Whether texts of this language can be evaluated.
-pub fn evaluates(language: &Language) -> bool {
+/// Whether a language is in the table, with an entry that is such.
+fn has(language: Language, is_such: impl Fn(&Entry) -> bool) -> bool {
     let mut entries = ENTRIES.iter();
-    entries.any(|entry| entry.language == *language && entry.evaluate.is_some())
+    entries.any(|entry| entry.language == language && is_such(entry))
 }
 
 /// Opens a process whose script is in this language, to evaluate texts.
@@ -40,7 +47,7 @@ pub fn open(pid: i32, image: &Image, language: Language) -> Result<Box<dyn Inter
         .and_then(|entry| entry.evaluate)
         .ok_or(Error::NotAGuest {
             pid,
-            reason: NOT_EVALUATED,
+            reason: &NOT_EVALUATED,
         })?;
     open(pid, image)
 }
@@ -122,7 +129,7 @@ pub fn open_to_copy(
         Ok(vm) => Ok(Ok(vm)),
         Err(Error::UnreadableVm { .. }) if births => Err(Error::NotAGuest {
             pid,
-            reason: NOT_NOTED,
+            reason: &NOT_NOTED,
         }),
         Err(Error::UnreadableVm {
             language, reason, ..
@@ -175,5 +182,34 @@ fn nobody(pid: i32) -> Error {
     Error::NotAGuest {
         pid,
         reason: "no VM that lancet knows can be asked this",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `patch` looks only whether there is a text that replaces functions, and has that evaluated.
+    #[test]
+    fn texts_that_replace_functions_can_be_evaluated() {
+        for language in languages::ALL.iter().filter(|entry| entry.patch.is_some()) {
+            let language = language.language;
+            assert!(
+                has(language, |entry| entry.evaluate.is_some()),
+                "{language}"
+            );
+        }
+    }
+
+    /// The sentences follow the table.
+    #[test]
+    fn who_is_not_asked_is_told_who_is() {
+        for language in Language::ALL.iter().copied() {
+            let name = language.description().name;
+            let evaluates = has(language, |entry| entry.evaluate.is_some());
+            assert_eq!(NOT_EVALUATED.contains(name), evaluates, "{name}");
+            let notes = has(language, |entry| entry.copy.is_some_and(|copy| copy.births));
+            assert_eq!(NOT_NOTED.contains(name), notes, "{name}");
+        }
     }
 }

@@ -41,8 +41,7 @@ pub use counted::Counted;
 pub use counting::{Books, Counting, Lines, Sites};
 pub use entered::{Entered, Reached};
 pub use entries::{
-    counts_births, evaluates, open, open_at_script, open_counted, open_to_copy, open_to_time,
-    run_scripts,
+    counts_births, open, open_at_script, open_counted, open_to_copy, open_to_time, run_scripts,
 };
 pub use farewell::because;
 pub use inject::Timing;

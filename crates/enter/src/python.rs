@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 use vm::python::Facts;
 use vm::python::api::NAMES;
 use vm::{Door, Language};
-use wire::control_page::CENSUS_BLOCKED;
+use wire::control_page::{CENSUS_BLOCKED, FUNCTIONS, padded};
 use wire::{Config, ControlPage, Request, Script, Snapshot};
 
 /// Time between two looks for an answer.
@@ -94,7 +94,8 @@ impl Python {
     }
 
     /// The same with what the agent is configured for; `unhook` as for [`Reached::enter_for`].
-    fn open_for(pid: i32, image: &Image, wanted: Config, unhook: bool) -> Result<Self> {
+    fn open_for(pid: i32, image: &Image, mut wanted: Config, unhook: bool) -> Result<Self> {
+        wanted.language = Language::Python.number();
         let reached = Reached::new(pid)?;
         let api = api(pid, &reached)?;
         let facts = doors::facts(&reached)?;
@@ -267,14 +268,15 @@ fn hand_over_api(
     resident: &Resident,
     api: &[u64; NAMES.len()],
 ) -> Result<()> {
-    let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
+    let table: [u64; FUNCTIONS] = padded(*api);
+    let table: Vec<u8> = table.iter().flat_map(|at| at.to_le_bytes()).collect();
     let at = resident.header.script + offset_of!(Script, functions) as u64;
     memory.write(at, &table)
 }
 
 /// Gives the agent what its reader needs.
 fn hand_over_facts(memory: &GuestMemory, resident: &Resident, facts: Facts) -> Result<()> {
-    let words = facts.to_words();
+    let words: [u64; wire::snapshot::FACTS] = padded(facts.to_words());
     let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let at = resident.header.snapshot + offset_of!(Snapshot, facts) as u64;
     memory.write(at, &words)

@@ -4,7 +4,7 @@
 //! heartbeat stands still, the agent leaves by itself.
 //!
 //! What a Ruby is opened for stands in an [`Opening`], which the question fills: to evaluate texts, to be copied, to have
-//! its collections timed (all three are here), or to have its births counted (crate `births`).
+//! its collections timed, or to have its births counted.
 
 mod collections;
 mod counted;
@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::thread::panicking;
 use std::time::{Duration, Instant};
 use vm::Language;
+use wire::control_page::padded;
 use wire::{Config, ControlPage, Farewell, Request};
 
 /// See [`Opening::claimed`].
@@ -262,18 +263,10 @@ impl Drop for Ruby {
 
 /// The agent's configuration for this Ruby.
 fn config(found: &RubyGuest, wanted: Config) -> Config {
-    let mut facts = [0; wire::control_page::FACTS];
-    for (word, fact) in facts.iter_mut().zip(found.facts.to_words()) {
-        *word = fact;
-    }
-    let mut functions = [0; wire::control_page::FUNCTIONS];
-    for (word, function) in functions.iter_mut().zip(found.functions.to_words()) {
-        *word = function;
-    }
     Config {
         language: Language::Ruby.number(),
-        functions,
-        facts,
+        functions: padded(found.functions.to_words()),
+        facts: padded(found.facts.to_words()),
         ractor_class: found.ractor_class,
         vm: found.vm,
         ..claiming(wanted)

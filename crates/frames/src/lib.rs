@@ -11,7 +11,6 @@
 //! | `ranking` | which frames of several files are the biggest? |
 //! | `chains` | how deep does the stack get, by direct calls? |
 //! | `difference` | which frames are others in a new build? |
-//! | `gem` | which files are the compiled extensions of a gem? |
 //! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
 //! | `live` | what is on the stacks of a process, native and script frames together? |
 //! | `variables` | which variable is it that is big? |

@@ -8,7 +8,7 @@
 //!   script, forget the loader's hook ────► constructors, `main`; the VM is made, the script compiled
 //!                                          calls the function: posts a notice and waits for us
 //!   in one stop: put all bytes back,
-//!   give the agent to its next user ─────► `agent::job`, then the script
+//!   give the agent to its next user ─────► `agent::jobs::at_script`, then the script
 //! ```
 //!
 //! If lancet dies, the program goes on from each of these: both waits end when the heartbeat stops or our process is

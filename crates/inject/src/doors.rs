@@ -44,6 +44,11 @@ impl Open {
     /// Both doors of one VM, one after the other.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
+        debug_assert_eq!(
+            self.bits >> LANGUAGE,
+            other.bits >> LANGUAGE,
+            "one call enters the VM of one language"
+        );
         Open {
             bits: self.bits | other.bits,
             waits: self.waits || other.waits,
@@ -95,6 +100,15 @@ impl RemoteThread<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The numbers of two languages in one argument would be that of a third, or of none.
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "one call enters the VM of one language")]
+    fn doors_of_two_vms_are_not_opened_by_one_call() {
+        let open = |door| Open::always(door).expect("it needs no proof");
+        let _ = open(Door::SignalHandler).and(open(Door::HasLock));
+    }
 
     #[test]
     fn no_door_with_a_lock_opens_without_its_proof() {

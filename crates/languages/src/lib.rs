@@ -56,7 +56,7 @@ pub fn owner(path: &str) -> &str {
     owners.find_map(|of| of(path)).unwrap_or(owner::APP)
 }
 
-/// Returns the compiled extensions of an installed library, by its name (that of a gem), sorted and each once.
+/// Returns the compiled extensions of an installed library, by its name (that of a gem): those that each language has, sorted and each once.
 pub fn extensions(name: &str) -> Vec<PathBuf> {
     let named = ALL.iter().filter_map(|entry| entry.extensions);
     named.flat_map(|extensions| extensions(name)).collect()

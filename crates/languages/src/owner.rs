@@ -71,6 +71,15 @@ mod tests {
                 "(eval at /usr/local/bundle/gems/erubi-1.12.0/lib/erubi.rb:12)",
                 "erubi-1.12.0",
             ),
+            (
+                "(eval at /usr/lib/python3/dist-packages/shop/a.rb:12)",
+                "shop",
+            ),
+            (
+                "<internal:/srv/env/lib/python3.11/site-packages/shop/a.rb>",
+                "shop",
+            ),
+            ("(eval at /srv/shop/a.rb:12)", "app"),
             ("/home/me/gems/shop/lib/a.rb", "app"),
             ("/home/me/gems/web-app/lib/a.rb", "app"),
             ("/srv/ruby/3.1.0/a.rb", "app"),

@@ -82,8 +82,11 @@ pub trait Told: Heap {
     }
 
     /// Bytes of a page of a heap that its VM can compact; `None` = it has no compaction.
-    fn page_of_compaction(&self) -> Option<u64> {
-        None
+    ///
+    /// # Errors
+    /// How the heap of this version lies in memory is not known; the error says so.
+    fn page_of_compaction(&self) -> std::result::Result<Option<u64>, String> {
+        Ok(None)
     }
 
     /// Returns the objects of its process, to be read one by one.

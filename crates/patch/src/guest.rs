@@ -1,6 +1,7 @@
 //! The process to be patched, examined before anything is changed.
 
 use crate::error::Result;
+use crate::scripts::patching;
 use hooks::{Standstill, Threads, Timing};
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
@@ -55,7 +56,8 @@ impl Guest {
 
     /// The language of its script, if it is one whose functions can be replaced.
     pub fn language(&self) -> Option<Language> {
-        Language::loaded(&|name| self.functions.symbol(name)).filter(enter::evaluates)
+        Language::loaded(&|name| self.functions.symbol(name))
+            .filter(|language| patching(*language).is_some())
     }
 
     /// Whether the process contains the agent. Functions of the script are replaced through the agent, which stays until the program ends;

@@ -262,17 +262,36 @@ pub const FACTS: usize = 16;
 /// Most functions of a VM that the agent is given the addresses of.
 pub const FUNCTIONS: usize = 32;
 
+/// These words, followed by zeros. A table that is too small for them does not compile: the agent would call address 0 for each word that
+/// it lacks.
+pub fn padded<const WORDS: usize, const ROOM: usize>(words: [u64; WORDS]) -> [u64; ROOM] {
+    const { assert!(WORDS <= ROOM, "the table has no room for all words") };
+    let mut padded = [0; ROOM];
+    padded[..WORDS].copy_from_slice(&words);
+    padded
+}
+
+/// The first words of a table, which [`padded`] has made of them.
+pub fn first<const WORDS: usize, const ROOM: usize>(table: &[u64; ROOM]) -> [u64; WORDS] {
+    const { assert!(WORDS <= ROOM, "the table has no room for all words") };
+    let mut words = [0; WORDS];
+    words.copy_from_slice(&table[..WORDS]);
+    words
+}
+
 /// What the command configures once, before the agent's code runs. A fork does not wipe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
     /// Number of the session, another one with every attach.
     pub session: u64,
-    /// The language of the VM, by `vm`'s number; 0 = none was configured.
+    /// The language of the VM that this session has entered, by `vm`'s number; 0 = none: the process is copied, or its calls are hooked.
     pub language: u64,
-    /// Addresses of the VM's functions, as `vm` hands them over.
+    /// Addresses of the VM's functions, as `vm::ruby::Functions` hands them over. All 0 where the language is Python: those are in
+    /// [`Script::functions`](crate::Script::functions).
     pub functions: [u64; FUNCTIONS],
-    /// The VM reader's facts, as `vm` hands them over.
+    /// The VM reader's facts, as `vm::ruby::Facts` hands them over. All 0 where the language is Python: those are in
+    /// [`Snapshot::facts`](crate::Snapshot::facts).
     pub facts: [u64; FACTS],
     /// Frames of the call path that are kept for each birth; 1 = only the line.
     pub depth: u32,

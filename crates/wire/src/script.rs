@@ -27,7 +27,9 @@ pub struct Script {
     pub outcome: u64,
     /// Bytes of the answer.
     pub length: u64,
-    /// Addresses of functions of a VM that is not configured by [`Config`](crate::Config), in the order of its table in `vm`.
+    /// Addresses of Python's functions, in the order of `vm::python::api::NAMES`. They are not in [`Config`](crate::Config), which each
+    /// command writes anew: a Python may still call the agent for what an earlier command had asked (an exception that was put off, the
+    /// exit function), when another one has entered a Ruby that is in the same process.
     pub functions: [u64; FUNCTIONS],
     /// The text, ended by a zero, and then the answer.
     pub text: [u8; TEXT],

@@ -5,7 +5,7 @@ require_relative "companion"
 
 module Lancet
   # Objects that one thread makes, counted apart from those of all others. The companion gives a thread its account once; from then on the
-  # thread begins, reads and ends it itself, by methods of the agent's: crates/agent/src/births/door.rs says what they answer.
+  # thread begins, reads and ends it itself, by methods of the agent's: crates/agent/src/languages/ruby/births/door.rs says what they answer.
   class Births
     GONE = "what was counted is gone: the agent has left"
     # What is made by code below it is not told.

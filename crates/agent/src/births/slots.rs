@@ -4,7 +4,7 @@
 //!
 //! In the tables of a Ruby a birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the
 //! number means nothing, and only living objects are looked up. In those of a Python, whose allocator tells of each death, the number
-//! of a block is cleared when the block is freed, so that the tables hold the living (`python::blocks`).
+//! of a block is cleared when the block is freed, so that the tables hold the living (`languages::python::births::blocks`).
 
 use crate::memory::bound;
 use crate::memory::follow::ours;

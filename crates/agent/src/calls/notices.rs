@@ -52,9 +52,10 @@ pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
     if wanted & want::SCRIPT != 0 && ours {
         post((notice::SCRIPT, 0, 0), pid, true);
         // This does what the command wants done before the script's first line. The command requests it while this thread
-        // waits above (`lancet mem`); without a request nothing is done. The function is the one that the program's `main` calls when
-        // the VM is made (`vm::language::Description::entry`), on the main thread, which holds the VM's lock.
-        crate::jobs::at_script();
+        // waits above (`lancet mem`); without a request nothing is done.
+        // SAFETY: the command wants `SCRIPT` of the one function that the program's `main` calls when the VM is made
+        // (`vm::language::Description::entry`), on the main thread, which holds the VM's lock.
+        unsafe { crate::jobs::at_script() };
     }
     if wanted & want::EXECS != 0 && (ours || calls().follow != 0) {
         post((notice::EXEC, 0, 0), pid, true);

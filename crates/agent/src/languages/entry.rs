@@ -8,6 +8,9 @@ pub struct Entry {
     /// Called by a borrowed thread, wherever it was stopped, with the bits of [`wire::control_page::enter`]. It does only what the
     /// command has shown to be safe there (`vm::Door`).
     pub enter: fn(what: u64),
-    /// Called by the main thread of a program that lancet has started, when the script is about to begin and the thread has the VM's lock.
-    pub at_script: fn(),
+    /// Called by the main thread of a program that lancet has started, when the script is about to begin.
+    ///
+    /// # Safety
+    /// As of [`crate::jobs::at_script`].
+    pub at_script: unsafe fn(),
 }

@@ -9,7 +9,8 @@ use crate::guard;
 use crate::memory::follow::ours;
 use crate::memory::sys::{self, child};
 use crate::shared::{BORROWED, SNAPSHOT};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr::{self, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use wire::snapshot::{Opened, Prepared, Stage};
 
 /// Nanoseconds between two looks whether the command has opened the pipe.
@@ -17,8 +18,8 @@ const LOOK: u64 = 50_000;
 /// Signals that end it at once: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGALRM, SIGSYS. All others stay blocked.
 const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
 
-/// Address of what the heap is told by ([`Heap`]); 0 = it is not told. It does not lie on the stack, which is cleared.
-static TOLD: AtomicU64 = AtomicU64::new(0);
+/// What the heap is told by, a static of ours; null = it is not told. It does not lie on the stack, which is cleared.
+static TOLD: AtomicPtr<Heap> = AtomicPtr::new(null_mut());
 
 /// The life of the child, from the clone to the end.
 #[inline(never)]
@@ -37,7 +38,7 @@ pub fn live(prepared: &AtomicU32, heap: Option<&'static Heap>) -> ! {
         Prepared::Refused
     };
     child::set_word(prepared, word as u32);
-    let told = heap.map_or(0, |heap| (&raw const *heap).addr() as u64);
+    let told = heap.map_or(null_mut(), |heap| ptr::from_ref(heap).cast_mut());
     TOLD.store(told, Ordering::Relaxed);
     let here = 0u64;
     // SAFETY: this function never returns, so nobody returns to what called it.
@@ -53,9 +54,8 @@ fn ends_first() -> bool {
 }
 
 extern "C" fn main(_: u64) -> u64 {
-    let told = TOLD.load(Ordering::Relaxed);
-    // SAFETY: `live` has written the address of a static of ours, or 0.
-    let heap = (told != 0).then(|| unsafe { &*ours::<Heap>(told) });
+    // SAFETY: `live` has written null or a pointer to a static, which nobody changes.
+    let heap = unsafe { TOLD.load(Ordering::Relaxed).as_ref() };
     child::leave_group();
     child::leave_no_core();
     let mut mask = 0;

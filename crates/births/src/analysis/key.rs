@@ -36,7 +36,7 @@ pub enum Key {
     },
     /// A gem, or a name in place of one (`ruby core`, `app`).
     Gem {
-        /// Its name (see [`crate::analysis::owner()`]).
+        /// Its name (see [`languages::owner()`]).
         name: Arc<str>,
     },
     /// A type, wherever its objects were made.

@@ -10,7 +10,7 @@ pub enum By {
     Method,
     /// The file, with all its lines and types.
     File,
-    /// The gem, `ruby stdlib`, `ruby core` or `app` (see [`crate::analysis::owner()`]).
+    /// The gem, `ruby stdlib`, `ruby core` or `app` (see [`languages::owner()`]).
     Gem,
     /// The type, wherever its objects were made.
     Type,
@@ -58,9 +58,7 @@ pub enum Fold {
     Nothing,
     /// Rows of lines in libraries are added up by gem, as far as they do not leak.
     Libraries {
-        /// Files are the application's if their path has this in it, wherever they are; empty: where [`owner()`] says so.
-        ///
-        /// [`owner()`]: crate::analysis::owner()
+        /// Files are the application's if their path has this in it, wherever they are; empty: where [`languages::owner()`] says so.
         app: String,
     },
 }

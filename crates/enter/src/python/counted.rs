@@ -15,6 +15,7 @@ use inject::seccomp::check_all_threads;
 use inject::tracee::Tracee;
 use inject::{Image, Timing};
 use languages::objects::Objects;
+use languages::snapshot::Told;
 use process::error::{Error, Result};
 use process::guest::command_line;
 use process::memory::GuestMemory;
@@ -222,6 +223,10 @@ impl Counted for CountedPython {
     }
 
     fn objects(&self) -> Result<Box<dyn Objects + '_>> {
+        self.python.facts.objects(self.memory())
+    }
+
+    fn objects_at_end(&self) -> Result<Box<dyn Objects + '_>> {
         Err(Error::Refused {
             pid: self.pid(),
             what: "count what it held at its end",

@@ -102,6 +102,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "answer",
             "vm",
             "process",
+            "languages",
             "frames",
             "tune",
             "prototypes",

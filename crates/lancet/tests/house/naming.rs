@@ -3,6 +3,9 @@
 //! All other code asks [`vm::Language`], `vm::Reader`, `languages::ALL`, `enter`'s table and the agent's. What is about languages as such
 //! and is no table (texts of the command line that are examples, advice on a machine that holds for programs of one language, which files of
 //! prototypes serve which library) has its [`PLACES`].
+//!
+//! Comments and texts are not looked at, but for the words of code: a comment may say what a general thing is in one language. So neither
+//! are the lines of help that are doc comments (`heap/args.rs`, `commands/mod.rs`), which name the languages that a command reads.
 
 use std::path::Path;
 

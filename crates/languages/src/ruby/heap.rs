@@ -50,12 +50,29 @@ impl Told for Facts {
         snapshot::room(memory, *self, resident)
     }
 
-    fn page_of_compaction(&self) -> Option<u64> {
-        let layout = Layout::of(self.version()).ok()?;
-        Some(layout.heap.align)
+    fn page_of_compaction(&self) -> std::result::Result<Option<u64>, String> {
+        let layout = Layout::of(self.version()).map_err(|error| error.to_string())?;
+        Ok(Some(layout.heap.align))
     }
 
     fn objects<'a>(&self, memory: &'a GuestMemory) -> Result<Box<dyn Objects + 'a>> {
         objects::of(*self, memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vm::ruby::Version;
+
+    #[test]
+    fn a_version_that_is_not_known_is_not_one_without_a_compaction() {
+        let page = |version: Version| {
+            let words = [version.packed(); Facts::WORDS];
+            Facts::from_words(words).page_of_compaction()
+        };
+        assert_eq!(page(Version::new(3, 4, 5)), Ok(Some(64 << 10)));
+        let unknown = page(Version::new(1, 8, 7)).expect_err("no layout");
+        assert!(unknown.contains("1.8.7"), "{unknown}");
     }
 }

@@ -2,21 +2,21 @@
 //! `extensions/PLATFORM/ABI/`), Bundler (`bundler/gems/NAME-REVISION/`), Debian (`vendor_ruby/`) and Ruby's own install
 //! (`lib/ruby/ABI/`).
 
-use crate::owner::APP;
+use crate::owner;
 
 /// Returns the gem that a file belongs to as `NAME-VERSION` (only the name for Debian's `vendor_ruby`), `ruby stdlib` or `ruby core`; `None`
-/// for all other files.
+/// for all other files. Of a path within these names all layouts are asked: a Ruby may read a file that another language's library brings.
 pub fn of(path: &str) -> Option<&str> {
     if let Some(inner) = path.strip_prefix("<internal:") {
         // RubyGems marks its own files this way too, with their whole path.
         return Some(match inner.starts_with('/') {
-            true => of(inner.trim_end_matches('>')).unwrap_or(APP),
+            true => owner(inner.trim_end_matches('>')),
             false => "ruby core",
         });
     }
     // Code from a string is named after the place that evaluated it (Ruby 3.3 and later).
     if let Some(inner) = path.strip_prefix("(eval at ") {
-        return Some(of(inner).unwrap_or(APP));
+        return Some(owner(inner));
     }
     gem(path)
         .or_else(|| vendored(path))

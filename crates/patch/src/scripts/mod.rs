@@ -22,6 +22,11 @@ pub struct Script {
     interpreter: Box<dyn Interpreter>,
 }
 
+/// How functions of scripts in this language are replaced; `None` = they are not.
+pub(crate) fn patching(language: Language) -> Option<Patching> {
+    languages::of(language)?.patch
+}
+
 /// A job without a function and its file.
 const fn plain(what: &'static str) -> Job<'static> {
     Job {
@@ -49,15 +54,14 @@ impl Script {
     /// # Errors
     /// It has no such VM, or cannot be opened.
     pub fn open(pid: i32, image: &Image, language: Language) -> Result<Self> {
-        let interpreter = enter::open(pid, image, language)?;
-        let patching = languages::of(language).and_then(|entry| entry.patch);
-        let patching = patching.ok_or_else(|| Error::Script {
+        // Looked up before the process is entered and claimed, which it notices.
+        let patching = patching(language).ok_or_else(|| Error::Script {
             what: "the list of patches".into(),
             reason: format!("functions of {language} are not replaced"),
         })?;
         Ok(Script {
             patching,
-            interpreter,
+            interpreter: enter::open(pid, image, language)?,
         })
     }
 

@@ -1,5 +1,6 @@
 //! What is asked for: a function of the script and the file with what is to take its place, `LANGUAGE:FUNCTION=FILE`.
 
+use super::patching;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -41,7 +42,7 @@ impl FromStr for ScriptRequest {
         };
         let (prefix, rest) = text.split_once(':').ok_or_else(wrong)?;
         let language = Language::of_prefix(prefix).ok_or_else(wrong)?;
-        let is_patched = |one| languages::of(one).is_some_and(|entry| entry.patch.is_some());
+        let is_patched = |one| patching(one).is_some();
         if !is_patched(language) {
             let those = Language::those(is_patched, " and ");
             return Err(format!(

@@ -26,7 +26,7 @@ const LONGEST_CONTENTS: usize = 60;
 /// Whose code a file is: a gem's, or the application's.
 #[must_use]
 pub fn owner(path: &[u8]) -> String {
-    births::analysis::owner(&String::from_utf8_lossy(path)).to_owned()
+    languages::owner(&String::from_utf8_lossy(path)).to_owned()
 }
 
 /// Writes a line, safe to print.

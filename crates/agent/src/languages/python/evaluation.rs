@@ -15,10 +15,13 @@ const EXPRESSION: i32 = 258;
 static mut LATER: [u64; 3] = [0; 3];
 
 /// Puts the current exception off to the next safe point of the main thread, because the code that the thread returns to from here cannot
-/// be told of it. Python's lock is held.
-pub fn raise_later() {
-    // SAFETY: the command has written the functions' addresses; Python's lock is held, under which alone `LATER` is used. The thread runs
-    // its own code here, so `Py_AddPendingCall` may wait for its lock.
+/// be told of it.
+///
+/// # Safety
+/// Python's lock is held, and the lock of its queue of pending calls is not held by this thread.
+pub unsafe fn raise_later() {
+    // SAFETY: the command has written the functions' addresses; the caller holds Python's lock, under which alone `LATER` is used, and
+    // does not hold the lock that `Py_AddPendingCall` waits for.
     unsafe {
         let clear: unsafe extern "C" fn() = function(ERR_CLEAR);
         if LATER[0] != 0 {

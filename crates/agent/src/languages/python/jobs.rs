@@ -61,8 +61,11 @@ extern "C" fn pending(_: u64) -> i32 {
     serve(false)
 }
 
-/// The main thread of a Python that lancet has started calls this before the script begins, with the lock held.
-pub fn at_script() {
+/// The main thread of a Python that lancet has started calls this before the script begins.
+///
+/// # Safety
+/// As of [`crate::jobs::at_script`].
+pub unsafe fn at_script() {
     serve(true);
 }
 
@@ -112,7 +115,8 @@ fn serve(alone: bool) -> i32 {
     // SAFETY: Python's lock is held, at a safe point; no other thread is at work, and the command has ended the text with a zero.
     let (outcome, raised) = unsafe { evaluation::run() };
     if raised && alone {
-        evaluation::raise_later();
+        // SAFETY: Python's lock is held, on the main thread, which was taken from its own code outside of Python.
+        unsafe { evaluation::raise_later() };
     }
     // SAFETY: Python's lock is held, under which alone the agent writes `SCRIPT`; the command reads the word only after `answered`.
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };

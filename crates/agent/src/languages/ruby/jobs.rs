@@ -46,10 +46,13 @@ pub fn enter(what: u64) {
     }
 }
 
-/// The main thread of a Ruby that lancet has started calls this before the script begins, with the lock held.
-pub fn at_script() {
-    // SAFETY: `ruby_run_node` is called by the program's `main` when the VM is made, on its main thread, which holds
-    // the VM's lock. It is not called from within the VM, so the place is as good as the safe point of a job.
+/// The main thread of a Ruby that lancet has started calls this before the script begins.
+///
+/// # Safety
+/// As of [`crate::jobs::at_script`].
+pub unsafe fn at_script() {
+    // SAFETY: the caller is the program's main thread, which holds the VM's lock. `ruby_run_node`, where it stands, is called by `main`
+    // when the VM is made. It is not called from within the VM, so the place is as good as the safe point of a job.
     unsafe { job(0) };
 }
 

@@ -7,6 +7,7 @@
 use core::mem::transmute;
 use vm::ruby::Functions;
 use wire::Config;
+use wire::control_page::first;
 
 /// `RUBY_INTERNAL_EVENT_NEWOBJ`, an object is born.
 pub const NEWOBJ: u32 = 0x10_0000;
@@ -97,11 +98,7 @@ impl Vm {
 
     /// Those that the command has configured.
     pub fn of(config: &Config) -> Self {
-        let mut words = [0; Functions::WORDS];
-        for (word, given) in words.iter_mut().zip(config.functions) {
-            *word = given;
-        }
-        Vm(Functions::from_words(words))
+        Vm(Functions::from_words(first(&config.functions)))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::memory::direct::Direct;
 use vm::Memory;
 use vm::ruby::{Facts, Frame, Frames, Imemo, Ruby, Unsupported};
 pub use vm::ruby::{Type, frames::trace_arg, is_code};
+use wire::control_page::{FACTS, first};
 
 /// Class numbers below this are no addresses: see [`class_key`].
 const FIRST_ADDRESS: u64 = 0x1000;
@@ -36,12 +37,8 @@ impl Names {
     }
 
     /// Reads this VM from now on.
-    pub fn open(&mut self, facts: &[u64; wire::control_page::FACTS]) -> Result<(), Unsupported> {
-        let mut words = [0; Facts::WORDS];
-        for (word, given) in words.iter_mut().zip(facts) {
-            *word = *given;
-        }
-        self.ruby = Some(Ruby::new(&Direct, Facts::from_words(words))?);
+    pub fn open(&mut self, facts: &[u64; FACTS]) -> Result<(), Unsupported> {
+        self.ruby = Some(Ruby::new(&Direct, Facts::from_words(first(facts)))?);
         Ok(())
     }
 
