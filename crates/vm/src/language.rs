@@ -85,7 +85,6 @@ macro_rules! list {
             /// All languages, in the order in which a process is searched for their VMs.
             pub const ALL: &[Language] = &[$(Language::$language),+];
 
-
             /// Returns what is the same in all its processes.
             #[must_use]
             pub const fn description(self) -> &'static Description {
