@@ -1,16 +1,20 @@
 //! Running processes that `mem` has opened: they are watched, counted and left here. [`inject::lifecycle`] owns them.
 
+mod heard;
+
 use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Frames, Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
-use crate::session::{Event, Grants, Options, Session, Shared, Timing};
+use crate::session::{Event, Grants, LOOK, Options, Session, Shared, Timing};
+use heard::Heard;
 use inject::image::Image;
-use inject::lifecycle::{Observer, Over, Processes};
+use inject::lifecycle::Processes;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::refusals::{Program, Refusals};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What has happened to the processes.
@@ -94,53 +98,6 @@ impl Default for Pauses {
             last: Duration::ZERO,
             all: Duration::ZERO,
         }
-    }
-}
-
-#[derive(Default)]
-struct Heard {
-    notices: Vec<Notice>,
-    /// The last counts of processes that can no longer be asked.
-    last: Vec<Event>,
-}
-
-impl Observer<Session> for Heard {
-    fn event(&mut self, event: Event) {
-        if matches!(event, Event::Final { .. }) {
-            self.last.push(event);
-        }
-    }
-
-    fn begins(&mut self, _: i32) {}
-
-    fn unwatched(&mut self, _: i32, error: Error) {
-        self.notices.push(Notice::Lost(error));
-    }
-
-    fn over(&mut self, session: Session, why: Over) {
-        let pid = session.pid();
-        match session.farewell() {
-            _ if why != Over::Ended => {}
-            // It was counted before its first Ractor, and that count says so.
-            _ if self.has_last_of(pid) => {}
-            Ok(Some(why)) if session.is_alive() => {
-                self.notices.push(Notice::Lost(Error::Left { pid, why }))
-            }
-            Err(error) if session.is_alive() && !error.is_left() => {
-                self.notices.push(Notice::Lost(error))
-            }
-            _ if session.is_alive() => self.notices.push(Notice::Lost(Error::Replaced(pid))),
-            _ => self.notices.push(Notice::Ended(pid)),
-        }
-    }
-
-    fn ended(&mut self, _: i32, _: Option<i32>) {}
-}
-
-impl Heard {
-    fn has_last_of(&self, pid: i32) -> bool {
-        let mut last = self.last.iter();
-        last.any(|event| matches!(event, Event::Final { pid: of, .. } if *of == pid))
     }
 }
 
@@ -351,36 +308,49 @@ impl Attached {
     fn count(&mut self, collect: bool) -> Vec<Census> {
         let mut found = Vec::new();
         if collect {
-            Session::prompt(self.processes.watched_mut());
+            self.processes.watched_mut().for_each(Session::prompt);
         }
         // The time is the same for all, so that the intervals of several guests end together.
         let now = Instant::now();
-        for session in self.processes.watched_mut() {
-            let pid = session.pid();
-            match session.census(collect) {
-                Ok(tally) => {
-                    let Watch { number, since } = watch_of(&self.watches, pid, now);
-                    let source = Source {
-                        pid,
-                        watch: number,
-                        command: session.command(),
-                        root: guest::working_directory(pid).unwrap_or_default(),
-                        language: session.language(),
-                        version: &session.version(),
-                        seconds: since.elapsed().as_secs_f64(),
-                        intervals: self.intervals.of_guest(since, now),
-                    };
-                    let intervals = source.intervals.clone();
-                    let mut census = census_of(source, &tally, &mut self.frames);
-                    self.earlier.join(&mut census, &tally, &intervals, now);
-                    found.push(census);
+        let mut unended = Duration::ZERO;
+        let mut left: BTreeSet<i32> = self.processes.watched().map(Session::pid).collect();
+        while !left.is_empty() {
+            for session in self.processes.watched_mut() {
+                let pid = session.pid();
+                // Each is counted as soon as its own collection has come.
+                if !left.contains(&pid) || !session.is_ready() {
+                    continue;
                 }
-                // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
-                Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
-                // What has become of it is found out below: memory that can no longer be read is that of a program which has ended, and of
-                // one which runs another program now.
-                Err(error) if is_end(&error) => session.give_up(),
-                Err(error) => self.heard.notices.push(Notice::Lost(error)),
+                left.remove(&pid);
+                unended = unended.max(session.take_unended());
+                match session.census(collect) {
+                    Ok(tally) => {
+                        let Watch { number, since } = watch_of(&self.watches, pid, now);
+                        let source = Source {
+                            pid,
+                            watch: number,
+                            command: session.command(),
+                            root: guest::working_directory(pid).unwrap_or_default(),
+                            language: session.language(),
+                            version: &session.version(),
+                            seconds: since.elapsed().as_secs_f64(),
+                            intervals: self.intervals.of_guest(since, now),
+                        };
+                        let intervals = source.intervals.clone();
+                        let mut census = census_of(source, &tally, &mut self.frames);
+                        self.earlier.join(&mut census, &tally, &intervals, now);
+                        found.push(census);
+                    }
+                    // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
+                    Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
+                    // What has become of it is found out below: memory that can no longer be read is that of a program which has ended, and of
+                    // one which runs another program now.
+                    Err(error) if is_end(&error) => session.give_up(),
+                    Err(error) => self.heard.notices.push(Notice::Lost(error)),
+                }
+            }
+            if !left.is_empty() {
+                sleep(LOOK);
             }
         }
         self.processes.poll(&self.shared, &mut self.heard);
@@ -393,7 +363,7 @@ impl Attached {
         self.forget_ended();
         let pause = |census: &Census| census.walk_pause + census.gc_pause.unwrap_or_default();
         self.pauses.looks += 1;
-        self.pauses.last = found.iter().map(pause).max().unwrap_or_default();
+        self.pauses.last = found.iter().map(pause).max().unwrap_or_default() + unended;
         self.pauses.all += self.pauses.last;
         self.pauses.last_look = Some(now);
         for census in &mut found {

@@ -189,7 +189,7 @@ pub(crate) fn losses(tally: &Tally, language: &str) -> Vec<Loss> {
         "births are not counted: they were in other interpreters, which may have locks of their own",
     );
     add(
-        Lost::Births,
+        Lost::BirthsAndDeaths,
         unlocked,
         &format!(
             "births and deaths are not counted: their threads called {language}'s allocators without its lock"
@@ -249,7 +249,7 @@ mod tests {
             (Lost::Births, Some(1)),
             (Lost::BirthsInCount, Some(2)),
             (Lost::Births, Some(5)),
-            (Lost::Births, Some(6)),
+            (Lost::BirthsAndDeaths, Some(6)),
             (Lost::Births, Some(7)),
             (Lost::Births, Some(8)),
             (Lost::Rows, Some(3)),

@@ -3,12 +3,14 @@
 mod accounts;
 mod epochs;
 mod last;
+mod prompted;
 mod room;
 mod snapshot;
 mod watched;
 
 pub use inject::Timing;
 pub use last::Last;
+pub(crate) use prompted::LOOK;
 pub(crate) use room::Grants;
 pub use snapshot::COUNTING;
 pub use watched::{Event, Shared};
@@ -23,14 +25,10 @@ use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::rss::Rss;
+use prompted::Prompted;
 use std::mem::offset_of;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::{Config, ControlPage, Reply};
-
-/// How long is waited for collections that guests are to run by themselves, and the time between two looks whether they have.
-const PROMPTED: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(1);
 
 /// What a guest is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +69,7 @@ pub struct Session {
     reader: Reader,
     /// Whether any thread has an account of its births.
     has_accounts: bool,
+    prompted: Prompted,
     /// Whether the guest can no longer be asked, because it has ended, was replaced by an exec, or its agent has left.
     over: bool,
 }
@@ -94,13 +93,17 @@ impl Session {
             depth,
             vm,
             has_accounts: false,
+            prompted: Prompted::default(),
             over: false,
         }
     }
 
     /// Opens the child of an open guest that was forked since: it has a copy of the agent and its books.
     pub fn adopt(&self, pid: i32) -> Result<Self> {
-        Ok(Session::of(self.vm.adopt(pid)?, self.depth))
+        let session = Session::of(self.vm.adopt(pid)?, self.depth);
+        let (memory, resident) = session.agent();
+        room::begin(memory, resident)?;
+        Ok(session)
     }
 
     /// Opens a program that we started and that waits for us at the first line of its script: the hooks that brought it
@@ -169,16 +172,26 @@ impl Session {
         self.vm.let_go()
     }
 
-    /// Has guests that cannot be made to collect garbage do so by themselves, and waits for that for a while. The next count of each is then one
-    /// after a collection.
-    pub(crate) fn prompt<'a>(guests: impl Iterator<Item = &'a mut Session>) {
-        let prompted = guests.filter_map(|guest| guest.vm.prompt().then_some(guest));
-        let mut waiting: Vec<_> = prompted.collect();
-        let deadline = Instant::now() + PROMPTED;
-        while !waiting.is_empty() && Instant::now() < deadline {
-            sleep(LOOK);
-            waiting.retain_mut(|guest| guest.vm.awaits_collection());
+    /// Has a guest that cannot be made to collect garbage do so by itself. A count when it [`is_ready`](Self::is_ready) is then one after a
+    /// collection.
+    pub(crate) fn prompt(&mut self) {
+        if !self.prompted.is_slow && self.vm.prompt() {
+            self.prompted.since = Some(Instant::now());
         }
+    }
+
+    /// Whether that collection is no longer waited for: it has ended, or does not come.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        let Some(since) = self.prompted.since else {
+            return true;
+        };
+        let awaited = self.vm.awaits_collection();
+        self.prompted.look(awaited, since.elapsed())
+    }
+
+    /// Takes how long the guest was seen to collect without an end, which no count says.
+    pub(crate) fn take_unended(&mut self) -> Duration {
+        std::mem::take(&mut self.prompted.unended)
     }
 
     /// Where the agent is, and the memory that it is in.

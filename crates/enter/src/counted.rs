@@ -9,6 +9,17 @@ use process::memory::GuestMemory;
 use std::fmt::Debug;
 use vm::Language;
 
+/// What is awaited of a collection that a VM is to run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Nothing: it has ended, or none will come.
+    Nothing,
+    /// That it begins.
+    Beginning,
+    /// That the one which runs ends.
+    End,
+}
+
 /// A process whose births are counted by its agent. Requests to it are possible until it is left; dropping this value leaves it.
 pub trait Counted: Debug {
     /// Its language.
@@ -52,9 +63,9 @@ pub trait Counted: Debug {
         false
     }
 
-    /// Whether that is still to come.
-    fn awaits_collection(&mut self) -> bool {
-        false
+    /// What of that is still awaited.
+    fn awaits_collection(&mut self) -> Awaited {
+        Awaited::Nothing
     }
 
     /// Has the agent count what lives, after a garbage collection if `collect` is set.

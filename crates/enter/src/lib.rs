@@ -37,7 +37,7 @@ pub mod script;
 mod timer;
 
 pub use copyable::Copyable;
-pub use counted::Counted;
+pub use counted::{Awaited, Counted};
 pub use counting::{Books, Counting, Lines, Sites};
 pub use entered::{Entered, Reached};
 pub use entries::{

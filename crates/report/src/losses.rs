@@ -12,7 +12,7 @@ use crate::json::line;
 /// The word for what a census lacks.
 pub fn what(lost: Lost) -> What {
     match lost {
-        Lost::Births | Lost::BirthsInCount => What::Births,
+        Lost::Births | Lost::BirthsAndDeaths | Lost::BirthsInCount => What::Births,
         Lost::Rows => What::Rows,
         Lost::Sizes => What::Sizes,
         Lost::Heap => What::Heap,

@@ -159,8 +159,14 @@ impl Census {
 
     /// How many births were not counted.
     pub fn unseen(&self) -> u64 {
-        let births = self.losses.iter().filter(|loss| loss.what == Lost::Births);
-        let counts = births.filter_map(|loss| loss.count);
+        self.lost(Lost::Births)
+            .saturating_add(self.lost(Lost::BirthsAndDeaths))
+    }
+
+    /// How many of one kind were lost.
+    pub(super) fn lost(&self, what: Lost) -> u64 {
+        let losses = self.losses.iter().filter(|loss| loss.what == what);
+        let counts = losses.filter_map(|loss| loss.count);
         counts.fold(0, u64::saturating_add)
     }
 
@@ -175,6 +181,8 @@ impl Census {
 pub enum Lost {
     /// Births that the agent has not counted, for want of memory and for other reasons.
     Births,
+    /// Births and deaths that the agent has not counted: what has died may count as living.
+    BirthsAndDeaths,
     /// Births while the living were counted.
     BirthsInCount,
     /// Rows that were merged because there are too many.

@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::census::Census;
+use crate::analysis::census::{Census, Lost};
 use crate::analysis::counts::{Alive, Counts};
 use crate::analysis::key::Key;
 use wire::ledger::Uncollected;
@@ -232,6 +232,11 @@ impl Verdict {
 }
 
 impl Census {
+    /// How many births and deaths were not counted, if these are so many that a row may grow only because of deaths that nobody has seen.
+    pub fn unseen_deaths(&self) -> Option<u64> {
+        Some(self.lost(Lost::BirthsAndDeaths)).filter(|lost| *lost >= LEAST_OBJECTS)
+    }
+
     /// Whether a row is that of a type of threads, or of a line that makes some.
     fn is_of_threads(&self, key: &Key) -> bool {
         let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = key else {

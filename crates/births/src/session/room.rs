@@ -12,6 +12,9 @@ use std::mem::offset_of;
 use std::time::{Duration, Instant};
 use wire::ControlPage;
 
+/// What the books of a guest take at most whose control group is not to be seen from here (another container's): its limit is not known.
+const HIDDEN: u64 = 64 << 20;
+
 /// The books of all guests together may take one in so many of the bytes that are left.
 const SHARE: u64 = 4;
 /// Time from one grant to the next.
@@ -59,6 +62,7 @@ fn grant(memory: &GuestMemory, resident: &Resident, guests: u64) -> Result<()> {
     let left = control_group::memory_for(pid).min(left);
     let taken = resident.control_page_u64(memory, offset_of!(ControlPage, taken))?;
     let most = granted(taken, left, guests);
+    let most = known(most, control_group::room_of(pid).is_hidden);
     resident.write_control_page(memory, offset_of!(ControlPage, most), most)
 }
 
@@ -67,9 +71,21 @@ fn granted(taken: u64, left: u64, guests: u64) -> u64 {
     (taken.saturating_add(left) / SHARE / guests.max(1)).max(1)
 }
 
+/// The bound, where a limit may hold that is not known.
+fn known(most: u64, is_hidden: bool) -> u64 {
+    if is_hidden { most.min(HIDDEN) } else { most }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{SHARE, granted};
+    use super::{HIDDEN, SHARE, granted, known};
+
+    #[test]
+    fn where_the_limit_is_not_known_the_books_are_small() {
+        assert_eq!(known(u64::MAX / SHARE, true), HIDDEN);
+        assert_eq!(known(1000, true), 1000);
+        assert_eq!(known(u64::MAX / SHARE, false), u64::MAX / SHARE);
+    }
 
     #[test]
     fn the_books_take_a_part_of_what_is_left() {

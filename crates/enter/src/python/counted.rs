@@ -5,7 +5,7 @@
 
 use super::collected::Due;
 use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
-use crate::counted::Counted;
+use crate::counted::{Awaited, Counted};
 use crate::entered::{Entered, Reached};
 use crate::farewell::because;
 use crate::opening::Opening;
@@ -139,8 +139,8 @@ impl Counted for CountedPython {
         self.raise_counts().unwrap_or(false)
     }
 
-    fn awaits_collection(&mut self) -> bool {
-        self.collection_is_due()
+    fn awaits_collection(&mut self) -> Awaited {
+        self.awaited()
     }
 
     /// The collection is the one that the VM was brought to run ([`prompt`](Self::prompt)), or else one that the agent has it run.
@@ -156,6 +156,7 @@ impl Counted for CountedPython {
 
     fn leave(&mut self) -> Result<Timing> {
         self.open = false;
+        self.take_back();
         let asked = match self.farewell()? {
             // An agent that was made quiet, because it did not answer, does not answer this either.
             None if self.python.entered.is_quiet() => Ok(()),

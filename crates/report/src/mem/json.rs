@@ -13,7 +13,7 @@ use births::analysis::{
 
 use super::format::Format;
 use super::table::parts;
-use super::verdict::{sentences, why_uncollected};
+use super::verdict::{is_certain, sentences};
 use crate::json::line as record;
 use crate::losses::what;
 
@@ -241,7 +241,7 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
         &Record::Verdict {
             pid,
             verdict: match verdict {
-                Verdict::Leaks(_) if why_uncollected(census).is_some() => "perhaps",
+                Verdict::Leaks(_) if !is_certain(census) => "perhaps",
                 Verdict::Leaks(_) => "leak",
                 Verdict::None { .. } => "none",
                 Verdict::TooEarly => "too_early",

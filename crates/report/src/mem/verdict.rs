@@ -36,10 +36,7 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
                     grouped(more)
                 ));
             }
-            let among = why_uncollected(census).map(|why| {
-                format!("      no GC was run before the count, because {why}: cycles that nobody holds may be among them")
-            });
-            said.extend(among);
+            said.extend(doubts(census));
             said.extend(census.resident.map(|grown| unexplained(grown, census)));
             return (said, true);
         }
@@ -113,11 +110,32 @@ pub fn why_uncollected(census: &Census) -> Option<&'static str> {
     }
 }
 
-/// What rows that grow are called: where garbage may be among what was counted, it may be that which grows.
+/// What may be among the rows that grow and is no leak, as lines.
+fn doubts(census: &Census) -> impl Iterator<Item = String> {
+    let garbage = why_uncollected(census).map(|why| {
+        format!("      no GC was run before the count, because {why}: cycles that nobody holds may be among them")
+    });
+    let dead = census.unseen_deaths().map(|lost| {
+        let [_, many] = census.counted();
+        format!(
+            "      {} births and deaths were not counted: {many} that have died may be among them",
+            grouped(lost)
+        )
+    });
+    garbage.into_iter().chain(dead)
+}
+
+/// Whether a row that grows is a leak for certain.
+pub fn is_certain(census: &Census) -> bool {
+    doubts(census).next().is_none()
+}
+
+/// What rows that grow are called: where garbage, or what has died, may be among what was counted, it may be that which grows.
 fn leaks(census: &Census) -> &'static str {
-    match why_uncollected(census) {
-        None => "leak",
-        Some(_) => "perhaps a leak",
+    if is_certain(census) {
+        "leak"
+    } else {
+        "perhaps a leak"
     }
 }
 
@@ -180,4 +198,42 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
         ""
     };
     format!("{leaks}: {name} grew in {all}, +{live} (+{each} each), +{bytes}{beside}, {died}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use births::analysis::{Loss, Lost};
+
+    /// What died unseen counts as living, and may be all that grows.
+    #[test]
+    fn where_deaths_were_lost_a_leak_is_not_certain() {
+        let said = |what: Lost, count: u64| {
+            let loss = Loss {
+                what,
+                count: Some(count),
+                text: String::new(),
+            };
+            let census = Census {
+                losses: vec![loss],
+                uncollected: Uncollected::Ran,
+                ..Census::default()
+            };
+            (
+                leaks(&census),
+                sentences(&Verdict::Leaks(Vec::new()), &census).0,
+            )
+        };
+        let (word, lines) = said(Lost::BirthsAndDeaths, 1000);
+        assert_eq!(word, "perhaps a leak");
+        assert_eq!(
+            lines,
+            [
+                "      1,000 births and deaths were not counted: objects that have died may be among them"
+            ]
+        );
+        for (what, count) in [(Lost::BirthsAndDeaths, 19), (Lost::Births, 1000)] {
+            assert_eq!(said(what, count), ("leak", Vec::new()), "{what:?}");
+        }
+    }
 }

@@ -26,7 +26,8 @@ const OLDEST: u64 = 2;
 /// So many objects more than have died are made until the VM collects. Not the next one alone: a thread that comes back from a call holds the
 /// locks that the program holds around it, and finalizers may wait for these. After so many it collects where it might have done so anyway.
 const SOON: u32 = 32;
-/// A program with a higher threshold than this keeps the VM from collecting the oldest generation.
+/// A program with a higher threshold than this, of any generation, keeps the VM from collecting when it would: no released VM has one above 2,000
+/// by itself.
 const MOST_THRESHOLD: u32 = 10_000;
 /// Objects of one process; more are no number of objects.
 const MOST_OBJECTS: u64 = 1 << 40;
@@ -112,10 +113,15 @@ impl Automatic {
     /// Returns the counts with which the VM soon collects all garbage, in the place of these; `None` where the program keeps it from that by
     /// its thresholds (`gc.set_threshold`), or numbers are none of objects.
     pub fn due(&self, memory: &impl Memory, now: Counts) -> Result<Option<Counts>, Fault> {
-        let (young, old) = (self.threshold(memory, 0)?, self.threshold(memory, OLDEST)?);
+        let [young, middle, old] = [
+            self.threshold(memory, 0)?,
+            self.threshold(memory, 1)?,
+            self.threshold(memory, OLDEST)?,
+        ];
         let total = memory.u64(self.total)?;
-        // Threshold 0 means that the VM never collects by itself.
-        let is_kept = young == 0 || young.cast_signed() < 0 || old > MOST_THRESHOLD;
+        // With 0 as the first the VM never collects by itself. A negative number is a high one here.
+        let has_chosen = |threshold: u32| threshold == 0 || threshold > MOST_THRESHOLD;
+        let is_kept = has_chosen(young) || has_chosen(middle) || old > MOST_THRESHOLD;
         if is_kept || total > MOST_OBJECTS || now.pending > MOST_OBJECTS {
             return Ok(None);
         }
@@ -209,7 +215,17 @@ mod tests {
 
     #[test]
     fn a_program_that_keeps_the_vm_from_it_is_left_alone() {
-        for thresholds in [[0, 10, 10], [700, 10, 1_000_000], [u32::MAX, 10, 10]] {
+        let all = [
+            [0, 10, 10],
+            [700, 10, 1_000_000],
+            [u32::MAX, 10, 10],
+            [100_000, 10, 10],
+            [1_000_000_000, 10, 10],
+            [700, 0, 10],
+            [700, 10_001, 10],
+            [700, u32::MAX, 10],
+        ];
+        for thresholds in all {
             let memory = memory(thresholds, 4000, NOW);
             assert_eq!(AUTOMATIC.due(&memory, NOW), Ok(None), "{thresholds:?}");
         }

@@ -233,6 +233,8 @@ fn births_that_were_not_counted_may_leak() {
     let leaking = [line("Order", 40, 4000)];
     let leaks = lost(1000, Lost::Births, &leaking);
     assert!(matches!(leaks, Some(Verdict::Leaks(_))), "{leaks:?}");
+    let both = lost(20, Lost::BirthsAndDeaths, &quiet);
+    assert_eq!(both, Some(Verdict::Unseen(20)));
 }
 
 /// A cache that throws out as many as it takes in is none; for a type that everything uses, deaths elsewhere explain nothing.
