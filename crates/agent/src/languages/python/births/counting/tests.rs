@@ -1,4 +1,4 @@
-//! What is counted where memory is short, and where two threads believe that they have the lock.
+//! What is counted where memory is short.
 
 use super::*;
 use crate::languages::python::births::names::OBJECT;
@@ -116,29 +116,4 @@ fn births_are_noted_again_when_there_is_memory_again() {
     office.births.try_again();
     assert!(office.born(OBJECT, FARTHER, 1));
     assert_eq!(office.ledger.lost_memory, 2);
-}
-
-/// Up to 3.11 a state that another thread runs with seems to be the lock of the one that made it, too.
-#[test]
-fn of_threads_that_believe_to_have_the_lock_one_counts() {
-    static INSIDE: AtomicU32 = AtomicU32::new(0);
-    let current = Current {
-        state: 0x1000,
-        is_own: false,
-    };
-    let counts = move || {
-        let mut taken = 0;
-        for _ in 0..2_000_000 {
-            if let Some(held) = Held::take(current) {
-                assert_eq!(INSIDE.fetch_add(1, Ordering::Relaxed), 0, "alone");
-                taken += 1;
-                INSIDE.fetch_sub(1, Ordering::Relaxed);
-                drop(held);
-            }
-        }
-        taken
-    };
-    let threads = [0; 4].map(|_| std::thread::spawn(counts));
-    let taken = threads.map(|thread| thread.join().expect("alone"));
-    assert_ne!(taken.iter().sum::<u32>(), 0);
 }
