@@ -14,6 +14,7 @@
 //! its length, as one that a longjmp left.
 
 use crate::calls::session::close_after_panic;
+use crate::memory::bound::Kept;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::arch::naked_asm;
@@ -32,6 +33,7 @@ pub fn broken() -> bool {
 /// Forgets a panic when a session begins and nothing of the last one's books is left.
 pub fn begin_anew() {
     BROKEN.store(false, Ordering::Relaxed);
+    Kept::close();
 }
 
 /// Calls `function(argument)`; returns `u64::MAX` if it panicked.

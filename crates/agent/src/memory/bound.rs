@@ -4,12 +4,12 @@
 //! counts of a census ([`Kept`]), and these may always take some, so that what was noted can be reported however full the books are.
 
 use super::sys;
-use state::{for_census, most, set_for_census, set_taken, taken};
+use state::{for_census, most, refused, set_for_census, set_refused, set_taken, taken};
 
 /// Maps `bytes` zeroed bytes, which take memory only where they are touched.
 pub fn map(bytes: u64) -> Option<u64> {
     within(bytes)?;
-    let at = sys::map(bytes)?;
+    let at = by_kernel(sys::map(bytes))?;
     set_taken(taken() + bytes);
     Some(at)
 }
@@ -21,7 +21,7 @@ pub fn map(bytes: u64) -> Option<u64> {
 pub unsafe fn remap(at: u64, bytes: u64, longer: u64) -> Option<u64> {
     within(longer.saturating_sub(bytes))?;
     // SAFETY: as the caller says.
-    let moved = unsafe { sys::remap(at, bytes, longer)? };
+    let moved = by_kernel(unsafe { sys::remap(at, bytes, longer) })?;
     set_taken((taken() + longer).saturating_sub(bytes));
     Some(moved)
 }
@@ -42,7 +42,43 @@ fn within(bytes: u64) -> Option<()> {
         0 => most() - most() / 4,
         most => most,
     };
-    (taken().checked_add(bytes)? <= most).then_some(())
+    let is_within = taken().saturating_add(bytes) <= most;
+    if !is_within {
+        set_refused(self::most());
+    }
+    is_within.then_some(())
+}
+
+/// [`Refusal::bound`] where it was the kernel.
+const KERNEL: u64 = 1;
+
+/// Notes it if the kernel has refused.
+fn by_kernel(at: Option<u64>) -> Option<u64> {
+    if at.is_none() {
+        set_refused(KERNEL);
+    }
+    at
+}
+
+/// Memory was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The bound at that time; [`KERNEL`] = it was the kernel that refused.
+    bound: u64,
+}
+
+impl Refusal {
+    /// Returns the last one, once.
+    pub fn take() -> Option<Self> {
+        let bound = refused();
+        set_refused(0);
+        (bound != 0).then_some(Refusal { bound })
+    }
+
+    /// Whether there may be memory again: the bound has grown by more than it sways, or it was the kernel, which is asked anew.
+    pub fn is_over(self) -> bool {
+        most() / 8 * 7 >= self.bound
+    }
 }
 
 /// What the counts of a census may take at least: they are small beside what they count. The bound may have come below what is taken.
@@ -57,15 +93,20 @@ impl Kept {
         set_for_census(most().max(least));
         Kept(())
     }
-}
 
-impl Drop for Kept {
-    fn drop(&mut self) {
+    /// Nothing is kept open: a panic may have skipped the drop of one that was.
+    pub fn close() {
         set_for_census(0);
     }
 }
 
-/// Bytes that are mapped, and how many may be while a census counts, 0 while none does. They are used with the VM's lock.
+impl Drop for Kept {
+    fn drop(&mut self) {
+        Kept::close();
+    }
+}
+
+/// Bytes that are mapped, how many may be while a census counts, 0 while none does, and what [`Refusal`] has. They are used with the VM's lock.
 #[cfg(not(test))]
 mod state {
     use crate::shared::CONTROL_PAGE;
@@ -74,6 +115,7 @@ mod state {
     /// The page has it too, for the command; a child that is forked has what it is a copy of.
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     static FOR_CENSUS: AtomicU64 = AtomicU64::new(0);
+    static REFUSED: AtomicU64 = AtomicU64::new(0);
 
     pub fn most() -> u64 {
         match CONTROL_PAGE.most.load(Ordering::Relaxed) {
@@ -98,6 +140,14 @@ mod state {
     pub fn set_for_census(bytes: u64) {
         FOR_CENSUS.store(bytes, Ordering::Relaxed);
     }
+
+    pub fn refused() -> u64 {
+        REFUSED.load(Ordering::Relaxed)
+    }
+
+    pub fn set_refused(bound: u64) {
+        REFUSED.store(bound, Ordering::Relaxed);
+    }
 }
 
 /// The same for each test, whose threads have books of their own.
@@ -109,6 +159,7 @@ mod state {
         static MOST: Cell<u64> = const { Cell::new(u64::MAX) };
         static TAKEN: Cell<u64> = const { Cell::new(0) };
         static FOR_CENSUS: Cell<u64> = const { Cell::new(0) };
+        static REFUSED: Cell<u64> = const { Cell::new(0) };
     }
 
     pub fn most() -> u64 {
@@ -135,6 +186,14 @@ mod state {
     pub fn set_for_census(bytes: u64) {
         FOR_CENSUS.set(bytes);
     }
+
+    pub fn refused() -> u64 {
+        REFUSED.get()
+    }
+
+    pub fn set_refused(bound: u64) {
+        REFUSED.set(bound);
+    }
 }
 
 /// Has this test map at most so many bytes more than it has mapped; [`u64::MAX`] = as many as it wants.
@@ -146,6 +205,34 @@ pub fn allow(bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_over_when_the_bound_has_grown() {
+        const MIB: u64 = 1 << 20;
+        state::allow(8 * MIB);
+        assert_eq!(map(7 * MIB), None);
+        let refusal = Refusal::take().expect("the bound has refused");
+        assert_eq!(Refusal::take(), None, "once");
+        assert!(!refusal.is_over());
+        state::allow(9 * MIB);
+        assert!(!refusal.is_over(), "it sways");
+        state::allow(10 * MIB);
+        assert!(refusal.is_over());
+        allow(u64::MAX);
+        assert_eq!(map(1 << 60), None);
+        let refusal = Refusal::take().expect("the kernel has refused");
+        state::allow(8 * MIB);
+        assert!(refusal.is_over(), "it is asked anew");
+    }
+
+    #[test]
+    fn what_a_panic_has_left_open_is_closed_when_a_session_begins() {
+        const MIB: u64 = 1 << 20;
+        state::allow(8 * MIB);
+        core::mem::forget(Kept::open());
+        crate::guard::begin_anew();
+        assert_eq!(map(7 * MIB), None);
+    }
 
     #[test]
     fn what_goes_beyond_is_not_mapped() {

@@ -87,6 +87,7 @@ pub use references::Reference;
 pub use roots::{Place, Root};
 pub use show::Limits;
 pub use sizes::Size;
+pub use state::Current;
 pub use string::{Copied, Text};
 pub use thread::{Interpreters, Thread, Threads};
 pub use variables::{Held, Holding};

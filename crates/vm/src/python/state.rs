@@ -29,8 +29,11 @@ const KEY_DATA: u64 = 16;
 /// `dtv` in `tcbhead_t` (`sysdeps/x86_64/nptl/tls.h`), and `sizeof(dtv_t)`.
 const DTV: u64 = 8;
 const DTV_SIZE: u64 = 16;
-/// `pointer.to_free` in a `dtv_t`: what was allocated for the block; 0 = it lies in the memory that the thread began with.
+/// `pointer.to_free` in a `dtv_t`: what was allocated for the block, 0 where nothing was. Before glibc 2.25 the word is `is_static`.
 const TO_FREE: u64 = 8;
+/// Below `%fs:0`, within so many bytes, a variable lies that is at the same distance from it in all threads. A block that no thread has used yet
+/// has the address -1 (`TLS_DTV_UNALLOCATED`), and nothing to be freed either.
+const STATIC_TLS: u64 = 1 << 20;
 
 /// Threads that are looked at.
 const MOST_TRIED: usize = 16;
@@ -99,6 +102,16 @@ impl Access {
     }
 }
 
+/// The state with which a thread has the lock of its interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// Its `PyThreadState`.
+    pub state: u64,
+    /// Whether the thread itself has it as its state. Up to 3.11 it may be one that this thread has made and another thread runs with: then
+    /// two threads find that they have the lock.
+    pub is_own: bool,
+}
+
 impl<M: Memory> Python<'_, M> {
     /// Finds [`Facts::own`](super::Facts::own): where a thread has what leads to its state; 0 if it is not found, as with another libc.
     pub(super) fn find_own(&self, getter: Option<u64>) -> Result<u64, Error> {
@@ -138,57 +151,43 @@ impl<M: Memory> Python<'_, M> {
 
     /// The distance from `%fs:0` of the variable that the function at `getter` returns, if it has the thread's state.
     fn find_variable(&self, getter: u64, id: u64, state: u64) -> Option<u64> {
-        let distance = self.variable(getter, id)?;
+        let distance = variable(self.memory, getter, id)?;
         let found = self.memory.u64(id.wrapping_add(distance)).ok()?;
         (found == state).then_some(distance)
     }
 
-    /// Finds [`Facts::current_place`](super::Facts::current_place): what the function at `function` returns; 0 if it is not found. That it is
-    /// right is seen where a thread has the lock ([`reads_current`](Self::reads_current)).
+    /// Finds [`Facts::current_place`](super::Facts::current_place): what the function at `function` returns; 0 if it is not found. What a thread
+    /// has there must be a state of its own, or none while it does not have the lock. That it is right is seen where a thread has the lock
+    /// ([`reads_current`](Self::reads_current)).
     pub(super) fn find_current(&self, function: u64) -> u64 {
         if self.facts.version() < CURRENT_IS_THREADS {
             let tss = self.layout.runtime.tss;
             return tss.map_or(0, |tss| self.facts.runtime() + tss - CURRENT_TO_KEY);
         }
         let mut threads = self.all_threads().take(MOST_TRIED);
-        let found = threads.find_map(|thread| self.variable(function, thread.ok()?.id));
+        let found = threads.find_map(|thread| {
+            let id = thread.ok()?.id;
+            let place = variable(self.memory, function, id)?;
+            let state = self.memory.u64(id.wrapping_add(place)).ok()?;
+            (state == 0 || self.is_thread(state, id) == Ok(true)).then_some(place)
+        });
         found.unwrap_or(0)
-    }
-
-    /// The distance from `%fs:0` of the variable that the function at `getter` returns, which is the same in all threads. `None` where each
-    /// thread has it elsewhere: in a library that was loaded later, without room in the block that all threads begin with.
-    fn variable(&self, getter: u64, id: u64) -> Option<u64> {
-        let mut code = [0; CODE];
-        self.memory.read(getter, &mut code).ok()?;
-        let word = |at: u64| self.memory.u64(at).ok();
-        let at = match Access::of(&code)? {
-            Access::Direct(offset) => id.wrapping_add(offset),
-            Access::Global(place) => id.wrapping_add(word(getter.wrapping_add_signed(place))?),
-            Access::Called { index, behind } => {
-                let index = getter.wrapping_add_signed(index);
-                let module = word(index)?.checked_mul(DTV_SIZE)?;
-                let entry = word(id.wrapping_add(DTV))?.wrapping_add(module);
-                if word(entry.wrapping_add(TO_FREE))? != 0 {
-                    return None;
-                }
-                word(entry)?
-                    .wrapping_add(word(index.wrapping_add(8))?)
-                    .wrapping_add(behind)
-            }
-        };
-        Some(at.wrapping_sub(id))
     }
 
     /// Returns the current state as the running thread, of which the `%fs` base is `id`, reads it; `None` where it is not known where it is.
     #[inline(always)]
     pub fn current(&self, id: u64) -> Result<Option<u64>, Fault> {
+        let at = self.current_at(id);
+        at.map(|at| self.memory.u64(at)).transpose()
+    }
+
+    /// Where [`current`](Self::current) reads it. Who reads by plain loads asks first whether it can be read, before it is believed.
+    #[inline(always)]
+    pub fn current_at(&self, id: u64) -> Option<u64> {
         let place = self.facts.current_place();
-        if place == 0 {
-            return Ok(None);
-        }
         let of_thread = self.facts.version() >= CURRENT_IS_THREADS;
         let base = if of_thread { id } else { 0 };
-        self.memory.u64(base.wrapping_add(place)).map(Some)
+        (place != 0).then(|| base.wrapping_add(place))
     }
 
     /// Whether [`current`](Self::current) says what the VM's function has returned in this thread, which has the lock.
@@ -244,20 +243,29 @@ impl<M: Memory> Python<'_, M> {
         id: u64,
         current: u64,
         is_readable: impl Fn(u64) -> bool,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<Current>, Fault> {
         if current == 0 {
             return Ok(None);
         }
+        let mut is_own = true;
         if self.facts.version() < CURRENT_IS_THREADS {
-            if self.thread_state(id)? == Some(current) {
-                return Ok(Some(current));
+            is_own = self.thread_state(id)? == Some(current);
+            if is_own {
+                return Ok(Some(Current {
+                    state: current,
+                    is_own,
+                }));
             }
             let at = current.wrapping_add(self.layout.thread.id);
             if !is_readable(at) {
                 return Ok(None);
             }
         }
-        Ok(self.is_thread(current, id)?.then_some(current))
+        let current = Current {
+            state: current,
+            is_own,
+        };
+        Ok(self.is_thread(current.state, id)?.then_some(current))
     }
 
     /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
@@ -268,9 +276,39 @@ impl<M: Memory> Python<'_, M> {
     }
 }
 
+/// The distance from `%fs:0` of the variable that the function at `getter` returns, which is the same in all threads. `None` where each
+/// thread has it elsewhere: in a library that was loaded later, without room in the block that all threads begin with.
+fn variable(memory: &impl Memory, getter: u64, id: u64) -> Option<u64> {
+    let mut code = [0; CODE];
+    memory.read(getter, &mut code).ok()?;
+    let word = |at: u64| memory.u64(at).ok();
+    let at = match Access::of(&code)? {
+        Access::Direct(offset) => id.wrapping_add(offset),
+        Access::Global(place) => id.wrapping_add(word(getter.wrapping_add_signed(place))?),
+        Access::Called { index, behind } => {
+            let index = getter.wrapping_add_signed(index);
+            let module = word(index)?.checked_mul(DTV_SIZE)?;
+            let entry = word(id.wrapping_add(DTV))?.wrapping_add(module);
+            let block = word(entry)?;
+            let at = block
+                .wrapping_add(word(index.wrapping_add(8))?)
+                .wrapping_add(behind);
+            let is_static = |at: u64| (1..=STATIC_TLS).contains(&id.wrapping_sub(at));
+            if word(entry.wrapping_add(TO_FREE))? != 0 || !is_static(block) || !is_static(at) {
+                return None;
+            }
+            at
+        }
+    };
+    Some(at.wrapping_sub(id))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Access;
+    use super::{Access, DTV, STATIC_TLS, variable};
+    use crate::{Fault, Memory};
+    extern crate std;
+    use std::vec::Vec;
 
     /// `PyGILState_GetThisThreadState` of Debian's 3.15.2: of the program, and of its libpython; and as gcc compiles it for a library whose
     /// variables lie at fixed offsets, and for one whose variables do not lie together.
@@ -298,5 +336,57 @@ mod tests {
         assert_eq!(Access::of(&general), called(0x28, 0));
         assert_eq!(Access::of(&[0x90; 48]), None);
         assert_eq!(Access::of(&program[..10]), None, "cut off");
+    }
+
+    /// Words of memory by address.
+    struct Words(Vec<(u64, u64)>);
+
+    impl Memory for Words {
+        fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+            for (byte, at) in into.iter_mut().zip(at..) {
+                let found = self.0.iter().find(|(word, _)| *word == at & !7);
+                let (_, word) = found.ok_or(Fault { at })?;
+                *byte = word.to_le_bytes()[at as usize & 7];
+            }
+            Ok(())
+        }
+    }
+
+    /// A thread whose variable is asked of `__tls_get_addr`, in module 3 of its vector; `entry` is what it has of that module.
+    fn thread(id: u64, entry: [u64; 2]) -> Words {
+        const GETTER: u64 = 0x40_0000;
+        const VECTOR: u64 = 0x50_0000;
+        let code = [
+            0x66, 0x48, 0x8d, 0x3d, 0xf8, 0, 0, 0, 0x66, 0x66, 0x48, 0xe8, 1, 2, 3, 4, 0x48, 0x8b,
+            0x00, 0xc3, 0, 0, 0, 0,
+        ];
+        let words = code
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
+        let code = words.chain([0; 3]).zip((GETTER..).step_by(8));
+        let mut all: Vec<_> = code.map(|(word, at)| (at, word)).collect();
+        all.extend([(GETTER + 0x100, 3), (GETTER + 0x108, 0x28)]);
+        all.extend([
+            (id + DTV, VECTOR),
+            (VECTOR + 48, entry[0]),
+            (VECTOR + 56, entry[1]),
+        ]);
+        Words(all)
+    }
+
+    /// glibc 2.41 has `{ -1, NULL }` of a block that a thread has not used yet: what lies behind it is not the thread's.
+    #[test]
+    fn a_variable_lies_at_one_distance_only_in_the_memory_that_a_thread_begins_with() {
+        const ID: u64 = 0x7f00_0000_0740;
+        let found = |entry| variable(&thread(ID, entry), 0x40_0000, ID);
+        assert_eq!(found([ID - 0x80, 0]), Some((-0x58i64).cast_unsigned()));
+        assert_eq!(found([u64::MAX, 0]), None, "not allocated");
+        let heap = 0x6000_0000;
+        assert_eq!(found([heap, heap]), None, "allocated");
+        assert_eq!(found([heap, 0]), None, "allocated, before 2.25");
+        assert_eq!(found([ID - STATIC_TLS - 8, 0]), None, "too far below");
+        assert_eq!(found([ID - 0x20, 0]), None, "above %fs:0");
     }
 }

@@ -345,10 +345,13 @@ unsafe extern "C" fn realloc<const DOMAIN: usize>(ctx: u64, block: u64, size: u6
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     let moved = unsafe { behind::<Realloc>(&BEHIND[DOMAIN].realloc)(ctx, block, size) };
     if moved != 0 {
-        if let Some(known) = known {
-            counting::bury(block, known);
+        match known {
+            Some(known) => {
+                counting::bury(block, known);
+                counting::moved(KINDS[DOMAIN], moved, size, known);
+            }
+            None => counting::born(KINDS[DOMAIN], moved, size),
         }
-        counting::born(KINDS[DOMAIN], moved, size);
     } else if let Some(known) = known {
         counting::revive(block, known);
     }

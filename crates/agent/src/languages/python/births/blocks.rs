@@ -206,6 +206,19 @@ impl Blocks {
         Some(())
     }
 
+    /// Notes a block that was moved to `at`, or has another size there, under the number that it had; returns what was known under that
+    /// address. `None` if it had no number, or would need a new table.
+    pub fn keep(&mut self, at: u64, size: u64, known: Known) -> Option<Block> {
+        if !known.block.is_counted() || !Self::is_place(at) {
+            return None;
+        }
+        let block = match self.near(at) {
+            Some(block) => block,
+            None => self.come_near(at)?,
+        };
+        Some(self.born(Place { at, block }, known.block.number, size))
+    }
+
     /// Notes that lines are cached under this address. `None`: its death would not be seen.
     pub fn own(&mut self, at: u64) -> Option<()> {
         if !Self::is_place(at) {

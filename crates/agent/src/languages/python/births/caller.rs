@@ -4,7 +4,7 @@ use crate::calls::thread::thread_pointer;
 use crate::languages::python::functions::at;
 use crate::memory::direct::Direct;
 use crate::memory::sys;
-use vm::python::{Python, Version};
+use vm::python::{Current, Python, Version};
 
 /// From this version on an interpreter may have a lock of its own (PEP 684).
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
@@ -32,7 +32,7 @@ static mut COUNTED: Counted = Counted {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     /// A thread with the lock under which is counted, and its state.
-    Counted(u64),
+    Counted(Current),
     /// A thread in another interpreter, which may have a lock of its own.
     Elsewhere,
     /// A thread that does not have the lock.
@@ -59,8 +59,8 @@ pub fn caller() -> Caller {
         false => unsafe { returned(*current) },
     };
     match reader.current_state(id, current, sys::is_readable) {
-        Ok(Some(state)) if *main == 0 || reader.interpreter_of(state) == Ok(*main) => {
-            Caller::Counted(state)
+        Ok(Some(current)) if *main == 0 || reader.interpreter_of(current.state) == Ok(*main) => {
+            Caller::Counted(current)
         }
         Ok(Some(_)) => Caller::Elsewhere,
         _ => Caller::Unlocked,
@@ -87,8 +87,12 @@ pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
         true => 0,
         false => reader.main_interpreter().ok()?,
     };
+    let id = thread_pointer();
     // SAFETY: the command has found this function of the VM by its name.
-    let is_read = reader.reads_current(thread_pointer(), unsafe { returned(current) });
+    let returned = unsafe { returned(current) };
+    // The kernel is asked before the first plain load: the place was found by looking at machine code.
+    let is_read =
+        reader.current_at(id).is_some_and(sys::is_readable) && reader.reads_current(id, returned);
     Some(Counted {
         reader: Some(reader),
         main,

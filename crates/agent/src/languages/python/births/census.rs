@@ -38,8 +38,11 @@ pub fn take(argument: u64) -> Reply {
     let Some(mut held) = Held::wait() else {
         return Reply::Refused;
     };
+    // It lives here, and not in `count`, whose frame a panic skips.
+    let kept = Kept::open();
     // SAFETY: `count` owns nothing that a panic would leak and calls no code of the VM.
     let counted = unsafe { guard::guarded(count, (&raw mut held) as u64) };
+    drop(kept);
     if guard::broken() {
         return Reply::Refused;
     }
@@ -92,7 +95,6 @@ extern "C" fn count(held: u64) -> u64 {
 impl Births {
     /// Counts the living by site. `None`: there is no memory for that.
     fn count(&mut self, ledger: &mut Ledger) -> Option<()> {
-        let _kept = Kept::open();
         self.tally.free(ledger);
         self.books.reuse_freed(ledger);
         (
@@ -111,6 +113,7 @@ impl Births {
         ledger.slots = blocks;
         tell_lost(ledger);
         self.tally.add_births(&self.books, ledger)?;
+        self.try_again();
         ledger.mapped = self.books.mapped(ledger) + self.blocks.mapped() + self.tally.mapped();
         whole
     }

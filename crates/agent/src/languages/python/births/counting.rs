@@ -19,6 +19,7 @@ use crate::memory::direct::Direct;
 use crate::memory::sys;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vm::python::Current;
 use wire::{Farewell, Ledger, Reply, State};
 
 /// Calls that have passed through.
@@ -37,9 +38,12 @@ const TRIES: u32 = 50;
 pub struct Held(());
 
 impl Held {
-    /// Takes it, unless somebody has it. Nobody waits for it at a birth or a death. The caller has the VM's lock.
+    /// Takes it, unless somebody has it. Nobody waits for it at a birth or a death. The caller has the VM's lock, as its state says.
     #[inline(always)]
-    pub fn take() -> Option<Held> {
+    pub fn take(current: Current) -> Option<Held> {
+        if !current.is_own {
+            return Held::take_alone();
+        }
         // Two steps, because the VM's lock admits one thread: an exchange would cost as much as all the rest of a birth.
         if IN_USE.load(Ordering::Acquire) != 0 {
             return None;
@@ -48,10 +52,17 @@ impl Held {
         Some(Held(()))
     }
 
+    /// The same where several threads may believe that they have the VM's lock: one of them takes it.
+    #[cold]
+    fn take_alone() -> Option<Held> {
+        let taken = IN_USE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|_| Held(()))
+    }
+
     /// Takes it; waits for a while where a thread has it. `None`: that thread may be stopped, or was not copied by a fork.
     pub fn wait() -> Option<Held> {
         (0..TRIES).find_map(|_| {
-            let held = Held::take();
+            let held = Held::take_alone();
             if held.is_none() {
                 sys::pause(1_000_000);
             }
@@ -162,10 +173,10 @@ fn counted(what: Event) -> Option<(Held, u64)> {
         return None;
     }
     let caller = caller();
-    if let Caller::Counted(state) = caller
-        && let Some(held) = Held::take()
+    if let Caller::Counted(current) = caller
+        && let Some(held) = Held::take(current)
     {
-        return Some((held, state));
+        return Some((held, current.state));
     }
     not_counted(caller, what);
     None
@@ -210,13 +221,23 @@ fn leave_table() -> bool {
 /// Called for a block that was taken. It is one function for all that take blocks, so that all it calls at a known line is in it.
 #[inline(never)]
 pub fn born(kind: u64, at: u64, size: u64) {
+    taken(kind, at, size, None);
+}
+
+/// Called for a block that was known and was moved, or has another size where it was.
+#[inline(never)]
+pub fn moved(kind: u64, at: u64, size: u64, known: Known) {
+    taken(kind, at, size, Some(known));
+}
+
+#[inline(always)]
+fn taken(kind: u64, at: u64, size: u64, known: Option<Known>) {
     let Some((mut held, state)) = counted(Event::Birth) else {
         return;
     };
     let (births, ledger) = held.both();
-    if births.is_full {
-        ledger.lost_memory += 1;
-    } else if births.born(ledger, state, kind, at, size).is_none() {
+    let is_noted = births.full.is_none() && births.born(ledger, state, kind, at, size).is_some();
+    if !is_noted && !known.is_some_and(|known| births.keep(ledger, at, size, known)) {
         births.lose(ledger, state, kind, at);
     }
     births.presence.until_look -= 1;
@@ -278,7 +299,7 @@ pub fn watch() -> Reply {
     births.names.reader = counted.reader.as_ref().map(|reader| reader.over(&Direct));
     births.depth = (config.depth.max(1) as usize).min(DEEPEST - 1);
     births.ticks = config.heartbeat_ticks;
-    births.is_full = false;
+    births.full = None;
     // SAFETY: the VM's lock is held.
     unsafe { note(counted) };
     // This thread has the lock.
@@ -317,3 +338,6 @@ pub fn tell_lost(ledger: &mut Ledger) {
     ledger.elsewhere = ELSEWHERE.load(Ordering::Relaxed);
     ledger.unlocked = UNLOCKED.load(Ordering::Relaxed);
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,11 +1,12 @@
 //! What is counted of a Python: where a thread is, and what is done at a line that was not seen just now.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Known};
 use super::names::Names;
 use crate::births::books::{Booked, Books, CUT_HERE, DEEPEST, Desk, Key};
 use crate::births::heartbeat::Presence;
 use crate::births::tally::Tally;
 use crate::guard;
+use crate::memory::bound::Refusal;
 use crate::memory::direct::Direct;
 use crate::memory::follow::ours;
 use crate::memory::store::mix;
@@ -35,8 +36,8 @@ pub struct Births {
     pub depth: usize,
     /// See [`wire::Config::heartbeat_ticks`].
     pub ticks: u64,
-    /// No memory was left for a birth: no more of them are noted.
-    pub is_full: bool,
+    /// No memory was left for a birth: no more of them are noted until there may be some again.
+    pub full: Option<Refusal>,
     /// The numbers of entries that have counted births lately, at the places of their keys.
     pub recent: [u32; RECENT],
     /// Scratch room for the frames of the birth that is being booked: code and instruction.
@@ -53,7 +54,7 @@ impl Births {
             presence: Presence::new(),
             depth: 1,
             ticks: u64::MAX,
-            is_full: false,
+            full: None,
             recent: [0; RECENT],
             frames: [(0, 0); DEEPEST],
         }
@@ -105,10 +106,28 @@ impl Births {
         }
     }
 
+    /// Notes that a block lives on which was moved to `at`, or has another size there, and whose new birth could not be booked: under the
+    /// number that it had. Returns whether it is noted.
+    #[cold]
+    #[inline(never)]
+    pub fn keep(&mut self, ledger: &mut Ledger, at: u64, size: u64, known: Known) -> bool {
+        let Some(before) = self.blocks.keep(at, size, known) else {
+            return false;
+        };
+        if before.is_owner() {
+            self.reborn(ledger, at);
+        }
+        true
+    }
+
     /// Notes why a birth could not be booked.
     #[cold]
     #[inline(never)]
     pub fn lose(&mut self, ledger: &mut Ledger, state: u64, kind: u64, at: u64) {
+        if self.full.is_some() {
+            ledger.lost_memory += 1;
+            return;
+        }
         let is_misplaced = |reader: &Python<'static, Direct>| {
             let frames = reader.frames(state).take(self.depth);
             let mut codes = frames.map_while(Result::ok).map(|frame| frame.point.code);
@@ -120,11 +139,18 @@ impl Births {
         } else if self.key(state, kind).is_none() {
             &mut ledger.unreadable
         } else {
-            // What is noted stays right; what is noted in part only says less than nothing.
-            self.is_full = true;
+            // What is noted stays right; what is noted in part only says less than nothing. Where it was not memory that was missing, but
+            // records for a new line, all other births are noted as before.
+            self.full = Refusal::take();
             &mut ledger.lost_memory
         };
         *loss += 1;
+    }
+
+    /// Has births noted again if there may be memory for them again. What was refused to a census is not theirs.
+    pub fn try_again(&mut self) {
+        Refusal::take();
+        self.full = self.full.filter(|refusal| !refusal.is_over());
     }
 
     /// Counts a birth at a line that was not seen just now.
