@@ -9,7 +9,7 @@
 //! | place in a program | [`place::Place`]: `path`, `line`, `function` |
 //! | address | [`place::Address`]: a text in hexadecimal, `"0x7f12a8"`, because numbers of JSON are mostly read as doubles |
 //! | length of time, point in time | a whole number of nanoseconds in a field that ends in `_ns`; points in time are since 1970 |
-//! | size | a whole number of bytes ([`unit`] says which numbers are) |
+//! | size | a whole number of bytes |
 //! | one of several words | in lower case, with `_` between its parts: `too_early`; not names of others (`Fiber`, `SIGTERM`) |
 //! | what was lost | [`losses::Loss`] |
 //! | what is not known | null; a field that only some answers have is left out of the others |
