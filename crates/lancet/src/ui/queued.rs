@@ -37,8 +37,8 @@ struct State {
     spare: Vec<Vec<u8>>,
     /// Bytes in the queue, what is being written included.
     bytes: usize,
-    /// Bytes that were written so far.
-    written: u64,
+    /// When the thread began the write that it is in. It may be behind for want of a processor, too, which is no fault of the reader's.
+    writing: Option<Instant>,
     error: Option<(io::ErrorKind, String)>,
     /// A wait was in vain; the next one is worth it when the queue was emptied.
     gave_up: bool,
@@ -150,17 +150,16 @@ fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> St
         let mut rest = &chunk[..];
         let mut done = Ok(());
         while !rest.is_empty() && done.is_ok() {
+            shared.lock().writing = Some(Instant::now());
             match to.write(rest).and_then(|count| to.flush().map(|()| count)) {
                 Ok(0) => done = Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    rest = &rest[count..];
-                    shared.lock().written += count as u64;
-                }
+                Ok(count) => rest = &rest[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => done = Err(error),
             }
         }
         let mut state = shared.lock();
+        state.writing = None;
         state.bytes -= chunk.len();
         if chunk.capacity() >= CHUNK && state.spare.len() < SPARE {
             let mut chunk = chunk;
@@ -272,16 +271,16 @@ impl Written {
         self.finish().map(drop)
     }
 
-    /// Waits until all that was queued is written; after Ctrl-C only as long as it goes on. How many lines, or events, were
+    /// Waits until all that was queued is written; after Ctrl-C only as long as its reader takes it. How many lines, or events, were
     /// dropped.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.0.lock();
-        let mut since = (state.written, Instant::now());
+        let mut asked = None;
         while state.bytes != 0 && state.error.is_none() {
-            if since.0 != state.written || !interrupt::asked() {
-                since = (state.written, Instant::now());
+            if asked.is_none() && interrupt::asked() {
+                asked = Some(Instant::now());
             }
-            if since.1.elapsed() > GRACE {
+            if is_stuck(asked, state.writing, Instant::now()) {
                 let left = state.chunks.iter().flatten();
                 let lines = left.filter(|byte| **byte == b'\n').count() as u64;
                 // What is left of a recording is no number of lines, and something.
@@ -300,10 +299,44 @@ impl Written {
     }
 }
 
+/// Whether a reader has taken nothing for [`GRACE`]: since the end was `asked` for, and since the write began that waits for it.
+fn is_stuck(asked: Option<Instant>, writing: Option<Instant>, now: Instant) -> bool {
+    let since = asked
+        .zip(writing)
+        .map(|(asked, writing)| asked.max(writing));
+    since.is_some_and(|since| now.saturating_duration_since(since) > GRACE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, pipe};
+
+    #[test]
+    fn a_writer_without_a_processor_is_waited_for_and_a_reader_is_not() {
+        let began = Instant::now();
+        let [soon, late] = [GRACE / 2, GRACE * 2].map(|time| began + time);
+        let far = late + GRACE;
+        assert!(
+            !is_stuck(None, Some(began), far),
+            "nobody has asked for the end"
+        );
+        assert!(
+            !is_stuck(Some(began), None, far),
+            "it has not come to its write"
+        );
+        assert!(!is_stuck(Some(began), Some(began), soon));
+        assert!(is_stuck(Some(began), Some(began), late));
+        assert!(
+            !is_stuck(Some(began), Some(late), late),
+            "the write before has ended"
+        );
+        assert!(
+            !is_stuck(Some(late), Some(began), late),
+            "it was asked for just now"
+        );
+        assert!(is_stuck(Some(late), Some(began), far + GRACE));
+    }
 
     fn explain(error: &io::Error) -> String {
         error.to_string()
