@@ -47,6 +47,8 @@ struct State {
     dropped: u64,
     /// Nothing more is queued: the thread ends when all of it is written.
     closed: bool,
+    /// The thread has ended, by a panic if anything is left: nobody writes any more.
+    ended: bool,
 }
 
 struct Shared {
@@ -128,8 +130,19 @@ pub fn queued(
     (queued, written)
 }
 
+/// Says that the thread that writes has ended, however it ends: whoever waits for it would wait for ever after a panic.
+struct Ends<'s>(&'s Shared);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
 /// The thread that writes.
 fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> String) {
+    let _ends = Ends(shared);
     loop {
         let mut state = shared.lock();
         let chunk = loop {
@@ -168,7 +181,6 @@ fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> St
         }
         if let Err(error) = done {
             state.error = Some((error.kind(), explain(&error)));
-            shared.changed.notify_all();
             return;
         }
         shared.changed.notify_all();
@@ -280,7 +292,7 @@ impl Written {
             if asked.is_none() && interrupt::asked() {
                 asked = Some(Instant::now());
             }
-            if is_stuck(asked, state.writing, Instant::now()) {
+            if state.ended || is_stuck(asked, state.writing, Instant::now()) {
                 let left = state.chunks.iter().flatten();
                 let lines = left.filter(|byte| **byte == b'\n').count() as u64;
                 // What is left of a recording is no number of lines, and something.
@@ -405,6 +417,27 @@ mod tests {
         io::Read::read_exact(&mut reader, &mut bytes).unwrap();
         assert!(bytes.chunks(line.len()).all(|read| read == line));
         assert_eq!(written.finish().unwrap(), dropped);
+    }
+
+    /// A panic of the thread that writes, which was there before anyone has asked for the end.
+    #[test]
+    fn a_writer_that_has_panicked_is_not_waited_for() {
+        struct Panics;
+        impl Write for Panics {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                panic!("a test asked for it")
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (mut queue, written) = queued(Panics, Kind::Lines, Duration::from_secs(1), explain);
+        queue.write_all(b"one\ntwo\n").unwrap();
+        queue.flush().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || tell.send(written.finish()));
+        let dropped = told.recv_timeout(Duration::from_secs(30)).unwrap().unwrap();
+        assert_eq!(dropped, 1, "the chunk that it had taken is some line");
     }
 
     #[test]
