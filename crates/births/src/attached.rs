@@ -306,53 +306,12 @@ impl Attached {
     }
 
     fn count(&mut self, collect: bool) -> Vec<Census> {
-        let mut found = Vec::new();
         if collect {
             self.processes.watched_mut().for_each(Session::prompt);
         }
         // The time is the same for all, so that the intervals of several guests end together.
         let now = Instant::now();
-        let mut unended = Duration::ZERO;
-        let mut left: BTreeSet<i32> = self.processes.watched().map(Session::pid).collect();
-        while !left.is_empty() {
-            for session in self.processes.watched_mut() {
-                let pid = session.pid();
-                // Each is counted as soon as its own collection has come.
-                if !left.contains(&pid) || !session.is_ready() {
-                    continue;
-                }
-                left.remove(&pid);
-                unended = unended.max(session.take_unended());
-                match session.census(collect) {
-                    Ok(tally) => {
-                        let Watch { number, since } = watch_of(&self.watches, pid, now);
-                        let source = Source {
-                            pid,
-                            watch: number,
-                            command: session.command(),
-                            root: guest::working_directory(pid).unwrap_or_default(),
-                            language: session.language(),
-                            version: &session.version(),
-                            seconds: since.elapsed().as_secs_f64(),
-                            intervals: self.intervals.of_guest(since, now),
-                        };
-                        let intervals = source.intervals.clone();
-                        let mut census = census_of(source, &tally, &mut self.frames);
-                        self.earlier.join(&mut census, &tally, &intervals, now);
-                        found.push(census);
-                    }
-                    // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
-                    Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
-                    // What has become of it is found out below: memory that can no longer be read is that of a program which has ended, and of
-                    // one which runs another program now.
-                    Err(error) if is_end(&error) => session.give_up(),
-                    Err(error) => self.heard.notices.push(Notice::Lost(error)),
-                }
-            }
-            if !left.is_empty() {
-                sleep(LOOK);
-            }
-        }
+        let (mut found, unended) = self.count_each(collect, now);
         self.processes.poll(&self.shared, &mut self.heard);
         self.processes.drop_over();
         let last = std::mem::take(&mut self.heard.last);
@@ -372,6 +331,47 @@ impl Attached {
         }
         found.sort_by_key(|census| census.pid);
         found
+    }
+
+    /// Counts each process as soon as the collection has come that it was to run by itself. Returns also how long one of them was seen to collect
+    /// without an end.
+    fn count_each(&mut self, collect: bool, now: Instant) -> (Vec<Census>, Duration) {
+        let (mut found, mut unended) = (Vec::new(), Duration::ZERO);
+        let mut left: BTreeSet<i32> = self.processes.watched().map(Session::pid).collect();
+        while !left.is_empty() {
+            for session in self.processes.watched_mut() {
+                let pid = session.pid();
+                if !left.contains(&pid) || !session.is_ready() {
+                    continue;
+                }
+                left.remove(&pid);
+                unended = unended.max(session.take_unended());
+                match session.census(collect) {
+                    Ok(tally) => {
+                        let source = Source {
+                            command: session.command(),
+                            language: session.language(),
+                            version: &session.version(),
+                            ..watch_of(&self.watches, pid, now).source(pid, &self.intervals, now)
+                        };
+                        let intervals = source.intervals.clone();
+                        let mut census = census_of(source, &tally, &mut self.frames);
+                        self.earlier.join(&mut census, &tally, &intervals, now);
+                        found.push(census);
+                    }
+                    // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
+                    Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
+                    // What has become of it is found out by `count`: memory that can no longer be read is that of a program which has ended, and
+                    // of one which runs another program now.
+                    Err(error) if is_end(&error) => session.give_up(),
+                    Err(error) => self.heard.notices.push(Notice::Lost(error)),
+                }
+            }
+            if !left.is_empty() {
+                sleep(LOOK);
+            }
+        }
+        (found, unended)
     }
 
     /// Forgets data of processes that are no longer open: a server that renews its workers has any number of them.
@@ -403,16 +403,11 @@ impl Attached {
         else {
             return None;
         };
-        let Watch { number, since } = watch_of(&self.watches, pid, now);
         let source = Source {
-            pid,
-            watch: number,
             command: &command,
-            root: guest::working_directory(pid).unwrap_or_default(),
             language,
             version: &version,
-            seconds: since.elapsed().as_secs_f64(),
-            intervals: self.intervals.of_guest(since, now),
+            ..watch_of(&self.watches, pid, now).source(pid, &self.intervals, now)
         };
         let mut census = census_of(source, &tally, &mut self.frames);
         census.losses.extend(how.loss());
@@ -441,6 +436,22 @@ fn before_its_end(mut census: Census) -> Census {
         ),
     });
     census
+}
+
+impl Watch {
+    /// What a count of its process at `now` is of; whoever has counted adds the command line and the VM.
+    fn source<'a>(self, pid: i32, intervals: &Intervals, now: Instant) -> Source<'a> {
+        Source {
+            pid,
+            watch: self.number,
+            command: &[],
+            root: guest::working_directory(pid).unwrap_or_default(),
+            language: "",
+            version: "",
+            seconds: self.since.elapsed().as_secs_f64(),
+            intervals: intervals.of_guest(self.since, now),
+        }
+    }
 }
 
 /// Returns the watch of a process, or one that begins now if the process is unknown.

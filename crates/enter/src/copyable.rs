@@ -10,7 +10,7 @@ use vm::Language;
 
 /// A process of which was seen, when it was opened, that it may be copied and that its heap can be read. Dropping this value leaves it.
 pub trait Copyable: Debug {
-    /// Its language.
+    /// The language whose VM is copied: a process may have VMs of several.
     fn language(&self) -> Language;
 
     /// Its process id, in the PID namespace of lancet.

@@ -22,7 +22,7 @@ pub enum Awaited {
 
 /// A process whose births are counted by its agent. Requests to it are possible until it is left; dropping this value leaves it.
 pub trait Counted: Debug {
-    /// Its language.
+    /// The language whose VM counts: a process may have VMs of several.
     fn language(&self) -> Language;
 
     /// The version of its VM.

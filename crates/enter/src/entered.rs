@@ -196,10 +196,9 @@ impl Entered {
 
     /// The same with its agent, which was claimed: from now on it hears that the command lives.
     fn claimed(mut self, resident: Resident) -> Self {
-        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
         self.resident = resident;
         self.open.set(true);
-        self._heartbeat = Heartbeat::start(self.memory.clone(), beat);
+        self._heartbeat = Heartbeat::start(self.memory.clone(), &resident);
         self
     }
 

@@ -1,11 +1,29 @@
 //! Why an agent has left by itself.
 
-use wire::Farewell;
+use inject::resident::Resident;
+use process::error::Result;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use wire::{ControlPage, Farewell};
 
 /// What is said of an agent that heard nothing for [`DESERTED_AFTER`](crate::DESERTED_AFTER).
 const DESERTED: &str = "it heard nothing from us for 5 s";
 
-/// The reason that the agent gave for leaving, as a text for `Error::Left`.
+/// Returns why an agent has left by itself, as a text for `Error::Left`, if it is one of these reasons: those that an agent of this VM has.
+///
+/// # Errors
+/// The control page cannot be read.
+pub fn among(
+    reasons: &[Farewell],
+    agent: &Resident,
+    memory: &GuestMemory,
+) -> Result<Option<&'static str>> {
+    let why = agent.control_page_u32(memory, offset_of!(ControlPage, deserted))?;
+    let found = reasons.iter().find(|reason| **reason as u32 == why);
+    Ok(found.copied().map(because))
+}
+
+/// What is said of this reason.
 pub fn because(why: Farewell) -> &'static str {
     match why {
         Farewell::Alone => DESERTED,

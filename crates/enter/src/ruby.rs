@@ -17,7 +17,7 @@ mod vm_entry;
 pub(crate) use entry::ENTRY;
 
 use crate::claiming;
-use crate::farewell::because;
+use crate::farewell;
 use crate::opening::Opening;
 use guest::RubyGuest;
 use hooks::ScriptStart;
@@ -109,11 +109,22 @@ impl Ruby {
         wanted: Config,
     ) -> Self {
         let config = config(&found, wanted);
+        Self::unclaimed(status, memory, Arc::new(found), maps, config)
+    }
+
+    /// One in which no agent is claimed yet.
+    fn unclaimed(
+        status: Status,
+        memory: Arc<GuestMemory>,
+        ruby: Arc<RubyGuest>,
+        maps: Maps,
+        config: Config,
+    ) -> Self {
         Ruby {
             command: command_line(status.pid),
             status,
             memory,
-            ruby: Arc::new(found),
+            ruby,
             maps: Arc::new(maps),
             resident: Resident::nowhere(),
             config,
@@ -157,10 +168,7 @@ impl Ruby {
     fn take(&mut self, resident: Resident, claimed: Claimed) -> Result<()> {
         self.resident = resident;
         resident.claim(&self.memory, &self.config)?;
-        self.heartbeat = Heartbeat::start(
-            self.memory.clone(),
-            resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
-        );
+        self.heartbeat = Heartbeat::start(self.memory.clone(), &resident);
         self.open = true;
         claimed(&self.memory, &self.resident)?;
         self.request(Request::Watch, 0)
@@ -232,12 +240,8 @@ impl Ruby {
     /// # Errors
     /// The control page cannot be read.
     pub fn farewell(&self) -> Result<Option<&'static str>> {
-        let why = self
-            .resident
-            .control_page_u32(&self.memory, offset_of!(ControlPage, deserted))?;
         let all = [Farewell::Alone, Farewell::Ractor, Farewell::Broken];
-        let found = all.into_iter().find(|farewell| *farewell as u32 == why);
-        Ok(found.map(because))
+        farewell::among(&all, &self.resident, &self.memory)
     }
 
     /// Whether the guest still runs; true also where that cannot be found out.

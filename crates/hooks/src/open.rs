@@ -37,8 +37,8 @@ use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::Config;
 use wire::calls::Calls;
-use wire::{Config, ControlPage};
 
 /// How long a program that has just begun waits for its hooks.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
@@ -209,7 +209,7 @@ impl Tracing {
         let agent = resident.base..resident.base + resident.header.size;
         let syscall = gadgets::within(&*memory, agent).unwrap_or(gadgets.syscall);
         let gadgets = Gadgets { syscall, ..gadgets };
-        let heartbeat = start_heartbeat(&memory, &resident);
+        let heartbeat = Heartbeat::start(memory.clone(), &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
         // A thread within the agent may still read programs of a session whose lancet was killed.
         if unread {
@@ -329,13 +329,6 @@ impl Ground {
             })
         })
     }
-}
-
-fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat {
-    Heartbeat::start(
-        memory.clone(),
-        resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
-    )
 }
 
 /// Prepares the agent for a session, with all that its hooks must know from the beginning.

@@ -3,12 +3,15 @@
 //! One thread of the command changes a word of every open guest four times a second. It ends with the command, whatever
 //! ends that, so a word that stands still tells the agent that the command is gone.
 
+use crate::resident::Resident;
 use process::clock::Clock;
 use process::memory::GuestMemory;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
+use wire::ControlPage;
 
 /// The time between two changes of a guest's word.
 const BEAT: Duration = Duration::from_millis(250);
@@ -49,8 +52,9 @@ impl Heartbeat {
         }
     }
 
-    /// Makes the heartbeat thread change the 64-bit word at address `at` of the guest from now on.
-    pub fn start(memory: Arc<GuestMemory>, at: u64) -> Self {
+    /// Makes the heartbeat thread change the agent's word from now on.
+    pub fn start(memory: Arc<GuestMemory>, agent: &Resident) -> Self {
+        let at = agent.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
         let gone = Arc::new(AtomicBool::new(false));
         let guest = Beating {
             memory,

@@ -131,8 +131,13 @@ fn room(mounts: &str, groups: &str, own: &str) -> Room {
 /// `/proc/meminfo`, which in a container is the host's), what its control groups leave it, and, of this process, a third of what its limits
 /// leave of its address space, because a table that grows is there twice for a moment. 0 if none is known.
 pub fn memory_for(pid: i32) -> u64 {
+    memory_within(pid, &room_of(pid))
+}
+
+/// The same of a process whose control groups leave it this.
+pub fn memory_within(pid: i32, room: &Room) -> u64 {
     let text = proc_file::text("/proc/meminfo").unwrap_or_default();
-    let memory = least(&text, memory_left(pid));
+    let memory = least(&text, room.left);
     match left_to_map() {
         Some(left) if pid == std::process::id() as i32 => memory.min(left / 3),
         _ => memory,

@@ -11,6 +11,6 @@ pub struct Entry {
     /// Called by the main thread of a program that lancet has started, when the script is about to begin.
     ///
     /// # Safety
-    /// As of [`crate::jobs::at_script`].
+    /// It is the main thread, which is about to run the script and has the VM's lock ([`crate::jobs::at_script`]).
     pub at_script: unsafe fn(),
 }

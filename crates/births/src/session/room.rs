@@ -58,11 +58,12 @@ pub(super) fn begin(memory: &GuestMemory, resident: &Resident) -> Result<()> {
 
 fn grant(memory: &GuestMemory, resident: &Resident, guests: u64) -> Result<()> {
     let pid = memory.pid();
+    let room = control_group::room_of(pid);
     let left = limits::left_to_map_of(pid).unwrap_or(u64::MAX);
-    let left = control_group::memory_for(pid).min(left);
+    let left = control_group::memory_within(pid, &room).min(left);
     let taken = resident.control_page_u64(memory, offset_of!(ControlPage, taken))?;
     let most = granted(taken, left, guests);
-    let most = known(most, control_group::room_of(pid).is_hidden);
+    let most = known(most, room.is_hidden);
     resident.write_control_page(memory, offset_of!(ControlPage, most), most)
 }
 

@@ -3,9 +3,8 @@
 //! The counts by which the VM decides when it collects, and what, are raised, so that some objects later it collects all garbage, on the thread
 //! that makes them and where one of its own collections may come ([`vm::python::Automatic`]). That collection sets the counts back. Where no
 //! thread makes objects none comes, and the counts are written back; also where the main thread has come back from its call meanwhile, because
-//! it may hold a lock around that call. They are words that the VM counts in all the time: what is written while
-//! it does may be lost, or count what was counted before; a collection then comes earlier or later, and nothing else. While the VM collects
-//! nothing is written.
+//! it may hold a lock around that call. They are words that the VM counts in all the time: what is written while it does may be lost, or count
+//! what was counted before; a collection then comes earlier or later, and nothing else. While the VM collects nothing is written.
 //!
 //! A child that is forked meanwhile has the raised counts too, and would collect all that it has inherited, which makes pages its own that it
 //! has shared. So a process that has children of its own program is left alone.
@@ -16,6 +15,7 @@ use process::error::Result;
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
 use process::proc_file;
+use process::status_file::StatusFile;
 use std::time::{Duration, Instant};
 use vm::python;
 use vm::python::{Automatic, Counts};
@@ -172,10 +172,8 @@ fn has_copies(pid: i32) -> bool {
 
 /// How often the main thread of a process has gone to sleep by itself (`voluntary_ctxt_switches`, fs/proc/array.c).
 fn times_slept(pid: i32) -> Option<u64> {
-    let status = proc_file::of_thread(pid, pid, "status").ok()?;
-    let mut lines = status.lines();
-    let number = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    number.trim().parse().ok()
+    let status = StatusFile::of_thread(pid, pid).ok()?;
+    status.number("voluntary_ctxt_switches")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::collected::Due;
 use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
 use crate::counted::{Awaited, Counted};
 use crate::entered::{Entered, Reached};
-use crate::farewell::because;
+use crate::farewell;
 use crate::opening::Opening;
 use hooks::ScriptStart;
 use inject::resident::Resident;
@@ -177,11 +177,8 @@ impl Counted for CountedPython {
     }
 
     fn farewell(&self) -> Result<Option<&'static str>> {
-        let deserted = offset_of!(ControlPage, deserted);
-        let why = self.resident().control_page_u32(self.memory(), deserted)?;
         let all = [Farewell::Alone, Farewell::Broken, Farewell::Replaced];
-        let found = all.into_iter().find(|farewell| *farewell as u32 == why);
-        Ok(found.map(because))
+        farewell::among(&all, self.resident(), self.memory())
     }
 
     fn is_alive(&self) -> bool {

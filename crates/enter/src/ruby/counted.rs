@@ -1,6 +1,6 @@
 //! A Ruby whose births are counted: what the agent is asked.
 
-use super::{Ruby, SCRATCH, vm_entry};
+use super::{Ruby, SCRATCH};
 use crate::counted::Counted;
 use crate::opening::Opening;
 use hooks::ScriptStart;
@@ -13,12 +13,11 @@ use inject::tracee::Tracee;
 use languages::objects::Objects;
 use languages::snapshot::Told;
 use process::error::{Error, Result};
-use process::guest::{Status, command_line};
+use process::guest::Status;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::time::Instant;
 use vm::Language;
 use wire::{Config, ControlPage, Farewell, Request, State};
 
@@ -123,28 +122,12 @@ impl Counted for Ruby {
         self.resident.claim(&memory, &config)?;
         self.resident
             .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
-        let maps = Arc::new(Maps::of(pid)?);
-        Ok(Box::new(Ruby {
-            command: command_line(pid),
-            heartbeat: Heartbeat::start(
-                memory.clone(),
-                self.resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
-            ),
-            status,
-            ruby: self.ruby.clone(),
-            maps,
-            resident: self.resident,
-            config,
-            memory,
-            tracee: None,
-            timing: Timing::default(),
-            collected: 0,
-            insisting: false,
-            comes: false,
-            patience: vm_entry::PATIENCE,
-            asked_at: Instant::now(),
-            open: true,
-        }))
+        let (ruby, maps) = (self.ruby.clone(), Maps::of(pid)?);
+        let mut child = Ruby::unclaimed(status, memory, ruby, maps, config);
+        child.resident = self.resident;
+        child.heartbeat = Heartbeat::start(child.memory.clone(), &child.resident);
+        child.open = true;
+        Ok(Box::new(child))
     }
 
     fn objects(&self) -> Result<Box<dyn Objects + '_>> {

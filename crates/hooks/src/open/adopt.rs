@@ -1,9 +1,9 @@
 //! How a child of a traced process is adopted, with its copy of the hooks.
 
-use super::start_heartbeat;
 use crate::ids::own_id;
 use crate::target::Target;
 use crate::tracing::{Arrives, Tracing};
+use inject::heartbeat::Heartbeat;
 use inject::records::ReadRecords;
 use process::error::{Error, Result};
 use process::guest;
@@ -70,7 +70,7 @@ impl Tracing {
         )?;
         let rings = self.rings.adopt(memory.clone())?;
         let tracing = Tracing {
-            _heartbeat: start_heartbeat(&memory, &resident),
+            _heartbeat: Heartbeat::start(memory.clone(), &resident),
             target: Target {
                 held: PidFd::open(status.pid).ok(),
                 status,

@@ -66,6 +66,11 @@ impl<F: Format> Chosen<F> {
             .expect("a list has a text first, and records")
     }
 
+    /// What was `given`, or else the default.
+    pub fn or_default(given: Option<Self>, formats: &'static [&'static F], json: bool) -> Self {
+        given.unwrap_or_else(|| Self::by_default(formats, json))
+    }
+
     /// What the user writes for it.
     pub fn name(&self) -> &'static str {
         self.form

@@ -3,6 +3,10 @@
 mod calls;
 pub mod guests;
 
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
 use births::analysis::{By, Fold, Growth, Order, Report, View};
 use report::Style;
 use report::mem::folded::Weight;
@@ -10,8 +14,28 @@ use report::mem::{folded, json, memprof, table};
 
 use guests::{earlier, leaking, shop, shop_with_stacks};
 
+/// An output that is looked at when all is written.
+#[derive(Clone, Default)]
+pub struct Output(Rc<RefCell<Vec<u8>>>);
+
+impl Output {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.take()).expect("the formats are UTF-8")
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The output of a writer as text.
-fn text(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> String {
+fn text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     write(&mut out).expect("writing to memory works");
     String::from_utf8(out).expect("the formats are UTF-8")

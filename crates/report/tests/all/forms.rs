@@ -1,29 +1,12 @@
 //! What the forms of all commands make of an answer.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
-
 use births::analysis::{Report, View};
 use report::forms::FORMS;
 use report::losses::{Loss, What};
 use report::mem::json;
 
+use super::formats::Output;
 use super::formats::guests::shop;
-
-#[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The answer of `mem` in a form.
 fn shown(name: &str) -> String {
@@ -31,7 +14,7 @@ fn shown(name: &str) -> String {
     let form = all
         .find(|form| format!("{form:?}") == name)
         .expect("a form");
-    let kept = Kept::default();
+    let kept = Output::default();
     let mut out = form.over(Box::new(kept.clone()));
     let view = View {
         top: Some(4),
@@ -42,7 +25,7 @@ fn shown(name: &str) -> String {
     let loss = Loss::new(Some(4242), What::Births, Some(40), "40 births were lost");
     report::losses::write(&mut out, &[loss], 0).expect("memory");
     drop(out);
-    String::from_utf8(kept.0.take()).expect("text")
+    kept.text()
 }
 
 #[test]

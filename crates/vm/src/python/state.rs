@@ -247,25 +247,20 @@ impl<M: Memory> Python<'_, M> {
         if current == 0 {
             return Ok(None);
         }
-        let mut is_own = true;
-        if self.facts.version() < CURRENT_IS_THREADS {
-            is_own = self.thread_state(id)? == Some(current);
-            if is_own {
-                return Ok(Some(Current {
-                    state: current,
-                    is_own,
-                }));
-            }
-            let at = current.wrapping_add(self.layout.thread.id);
-            if !is_readable(at) {
-                return Ok(None);
-            }
-        }
-        let current = Current {
+        let found = |is_own| Current {
             state: current,
             is_own,
         };
-        Ok(self.is_thread(current.state, id)?.then_some(current))
+        if self.facts.version() >= CURRENT_IS_THREADS {
+            return Ok(self.is_thread(current, id)?.then(|| found(true)));
+        }
+        if self.thread_state(id)? == Some(current) {
+            return Ok(Some(found(true)));
+        }
+        if !is_readable(current.wrapping_add(self.layout.thread.id)) {
+            return Ok(None);
+        }
+        Ok(self.is_thread(current, id)?.then(|| found(false)))
     }
 
     /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.

@@ -64,7 +64,7 @@ extern "C" fn pending(_: u64) -> i32 {
 /// The main thread of a Python that lancet has started calls this before the script begins.
 ///
 /// # Safety
-/// As of [`crate::jobs::at_script`].
+/// It is the main thread, which is about to run the script and has the VM's lock ([`crate::jobs::at_script`]).
 pub unsafe fn at_script() {
     serve(true);
 }

@@ -49,7 +49,7 @@ pub fn enter(what: u64) {
 /// The main thread of a Ruby that lancet has started calls this before the script begins.
 ///
 /// # Safety
-/// As of [`crate::jobs::at_script`].
+/// It is the main thread, which is about to run the script and has the VM's lock ([`crate::jobs::at_script`]).
 pub unsafe fn at_script() {
     // SAFETY: the caller is the program's main thread, which holds the VM's lock. `ruby_run_node`, where it stands, is called by `main`
     // when the VM is made. It is not called from within the VM, so the place is as good as the safe point of a job.

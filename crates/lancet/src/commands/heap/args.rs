@@ -148,8 +148,7 @@ pub enum Question<'a> {
 impl HeapArgs {
     /// Returns what is chosen to show the answer.
     pub fn chosen(&self) -> Chosen<Format> {
-        let default = || Chosen::by_default(FORMATS, self.json);
-        self.format.unwrap_or_else(default)
+        Chosen::or_default(self.format, FORMATS, self.json)
     }
 
     /// Returns the format of the answer.

@@ -89,8 +89,7 @@ pub struct PatchArgs {
 impl PatchArgs {
     /// What is chosen to show the answers.
     pub fn chosen(&self) -> Chosen<Plain> {
-        let default = || Chosen::by_default(FORMATS, self.json);
-        self.format.unwrap_or_else(default)
+        Chosen::or_default(self.format, FORMATS, self.json)
     }
 
     /// Whether they are records.

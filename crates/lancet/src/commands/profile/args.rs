@@ -94,8 +94,7 @@ impl ProfileArgs {
 
     /// Returns what is chosen to show the profile.
     pub fn chosen(&self) -> Chosen<Format> {
-        let default = || Chosen::by_default(FORMATS, self.json);
-        self.format.unwrap_or_else(default)
+        Chosen::or_default(self.format, FORMATS, self.json)
     }
 
     /// Returns how the profile is written.

@@ -9,8 +9,7 @@ use report::syscalls::{FORMATS, STRACE};
 impl SyscallsArgs {
     /// What is chosen to show calls.
     pub(super) fn chosen(&self) -> Chosen<Plain> {
-        let default = || Chosen::by_default(FORMATS, self.shown.json);
-        self.shown.format.unwrap_or_else(default)
+        Chosen::or_default(self.shown.format, FORMATS, self.shown.json)
     }
 
     /// Whether they are shown by their records.

@@ -156,8 +156,7 @@ impl TuneArgs {
 
     /// Returns what is chosen to show the answer.
     pub fn chosen(&self) -> Chosen<Plain> {
-        let default = || Chosen::by_default(FORMATS, self.json);
-        self.format.unwrap_or_else(default)
+        Chosen::or_default(self.format, FORMATS, self.json)
     }
 
     /// Returns whether it is shown by its records.

@@ -38,11 +38,12 @@ pub fn shown(record: &str, name: &str, value: &Value) -> String {
 
 /// Whether a value says something to people.
 pub fn says_something(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) | Value::Number(0) => false,
-        Value::Bool(true) | Value::Number(_) => true,
-        value => words("", "", value).is_some(),
-    }
+    !is_nothing(value) && words("", "", value).is_some()
+}
+
+/// Whether a value says by itself that there is nothing. An item of a list that is 0 is shown all the same.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false) | Value::Number(0))
 }
 
 /// A value in words: `app.rb:3 in show, samples 5`; `None`: it says nothing to people.
@@ -66,7 +67,7 @@ fn words(record: &str, name: &str, value: &Value) -> Option<String> {
 fn object(record: &str, fields: &[(String, Value)]) -> Option<String> {
     let mut text = String::new();
     let mut before = "";
-    for (name, value) in fields.iter().filter(|(_, value)| says_something(value)) {
+    for (name, value) in fields.iter().filter(|(_, value)| !is_nothing(value)) {
         let Some(words) = words(record, name, value) else {
             continue;
         };

@@ -156,13 +156,16 @@ impl Table {
 
 /// The fields, and those of objects among them that are no places: `rows` of `rest` is `rest.rows`.
 fn flat(fields: Vec<(String, Value)>) -> Vec<(String, Value)> {
-    let each = fields.into_iter().flat_map(|(name, value)| match value {
-        Value::Object(inner) if Value::Object(inner.clone()).place().is_none() => {
-            let named = inner.into_iter();
-            let named = named.map(|(field, value)| (format!("{name}.{field}"), value));
-            named.collect()
+    let each = fields.into_iter().flat_map(|(name, value)| {
+        let is_place = value.place().is_some();
+        match value {
+            Value::Object(inner) if !is_place => {
+                let named = inner.into_iter();
+                let named = named.map(|(field, value)| (format!("{name}.{field}"), value));
+                named.collect()
+            }
+            value => vec![(name, value)],
         }
-        value => vec![(name, value)],
     });
     each.collect()
 }

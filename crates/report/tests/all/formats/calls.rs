@@ -1,8 +1,6 @@
 //! Calls as lines, as ltrace's lines and as JSON: every form that a line can have, made of events.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +14,8 @@ use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use report::calls::{Json, Layout, Lines};
 
+use super::Output;
+
 /// Prototypes of what is called here.
 const PROTOTYPES: &str = "
 int say(string, int, double);
@@ -23,20 +23,6 @@ int fill(+string[retval], ulong);
 int open(string, flags[int](O_RDONLY=0, O_CREAT=64, O_EXCL=128), octal);
 void stop(int);
 ";
-
-/// What a consumer has written.
-#[derive(Clone, Default)]
-struct Output(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A thread that tells of its calls: each event is a microsecond after the one before.
 struct Thread<'c> {
@@ -304,7 +290,7 @@ fn written<'a, C: Consumer + 'a>(
 ) -> String {
     let output = Output::default();
     story(&mut make(layout, signatures, Box::new(output.clone())));
-    String::from_utf8(output.0.take()).expect("the formats are UTF-8")
+    output.text()
 }
 
 #[test]

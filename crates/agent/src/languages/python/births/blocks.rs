@@ -152,6 +152,18 @@ impl Blocks {
         Some(block)
     }
 
+    /// Where the block at `at` is noted, if there can be one and its page has a table.
+    #[inline(always)]
+    fn noted(&mut self, at: u64) -> Option<*mut Block> {
+        if !Self::is_place(at) {
+            return None;
+        }
+        match self.near(at) {
+            Some(noted) => Some(noted),
+            None => self.come_near(at),
+        }
+    }
+
     /// Notes that the block of this place was taken, and returns what was known under its address: nothing, unless its death was not seen.
     /// The place was made since the tables were opened.
     #[inline(always)]
@@ -177,13 +189,7 @@ impl Blocks {
     /// Notes that a block is freed, and returns what was known of it.
     #[inline(always)]
     pub fn dead(&mut self, at: u64) -> Option<Known> {
-        if !Self::is_place(at) {
-            return None;
-        }
-        let noted = match self.near(at) {
-            Some(noted) => noted,
-            None => self.come_near(at)?,
-        };
+        let noted = self.noted(at)?;
         // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
         let block = unsafe { noted.replace(Block::NONE) };
         if block == Block::NONE {
@@ -209,13 +215,10 @@ impl Blocks {
     /// Notes a block that was moved to `at`, or has another size there, under the number that it had; returns what was known under that
     /// address. `None` if it had no number, or would need a new table.
     pub fn keep(&mut self, at: u64, size: u64, known: Known) -> Option<Block> {
-        if !known.block.is_counted() || !Self::is_place(at) {
+        if !known.block.is_counted() {
             return None;
         }
-        let block = match self.near(at) {
-            Some(block) => block,
-            None => self.come_near(at)?,
-        };
+        let block = self.noted(at)?;
         Some(self.born(Place { at, block }, known.block.number, size))
     }
 
