@@ -20,7 +20,7 @@ fn finds_both_lines_and_mends_the_slow_one() {
     let Some(guest) = scenario("../tutorial/shop.rb", &[]) else {
         return;
     };
-    let leaks = answer(&guest, "lancet mem -p PID --for 12s");
+    let leaks = answer(&guest, "lancet mem -p PID --for 20s");
     let said = first(&leaks.stdout, 3);
     let said: Vec<_> = said.iter().filter(|l| l.starts_with("leak: ")).collect();
     assert!(
