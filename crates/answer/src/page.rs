@@ -1,6 +1,8 @@
 //! The page `docs/json.md` and the JSON Schema `docs/json-schema.json`, made of the types. The tests fail where the files are
 //! not what the types say; `LANCET_WRITE_DOCS=1 cargo test -p lancet-answer` writes them.
 
+mod wrapped;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -10,6 +12,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{calls, heap, mem, patch, profile, rss, stack, syscalls, tune};
+use wrapped::wrapped;
 
 /// What the page says before all commands.
 const HEAD: &str = "\
@@ -298,35 +301,6 @@ fn page() -> String {
         one(&mut page, command, defs, &mut shown);
     }
     wrapped(&page)
-}
-
-/// Columns of a line of text.
-const COLUMNS: usize = 120;
-
-/// The page with its paragraphs in lines of [`COLUMNS`] at most; rows of tables, titles and lists are left as they are.
-fn wrapped(page: &str) -> String {
-    let mut out = String::new();
-    for block in page.split_inclusive("\n\n") {
-        if block.starts_with(['|', '#', '-']) {
-            out.push_str(block);
-            continue;
-        }
-        let mut column = 0;
-        for word in block.split_whitespace() {
-            let length = word.chars().count();
-            if column > 0 && column + 1 + length > COLUMNS {
-                out.push('\n');
-                column = 0;
-            } else if column > 0 {
-                out.push(' ');
-                column += 1;
-            }
-            out.push_str(word);
-            column += length;
-        }
-        out.push_str(&block[block.trim_end().len()..]);
-    }
-    out
 }
 
 /// One kind of record: what it is, and a row for each field that it does not share with the others.
