@@ -262,15 +262,20 @@ impl<M: Memory> Python<'_, M> {
         let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
         let lasti_of_32 =
             i32::try_from(lasti).map_err(|_| Error::garbled("instruction of a frame", frame))?;
-        if owner.owner != OWNED_BY_GENERATOR {
-            let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
-            if lasti < i64::from(first) * UNIT {
-                return Ok(None);
-            }
+        if owner.owner != OWNED_BY_GENERATOR && lasti < self.first_traceable(code)? {
+            return Ok(None);
         }
         Ok(Some(Point {
             code,
             lasti: lasti_of_32,
         }))
+    }
+
+    /// The offset of the first traceable instruction of code, in bytes; since 3.11.
+    #[inline(always)]
+    pub(super) fn first_traceable(&self, code: u64) -> Result<i64, Fault> {
+        let begin = code.wrapping_add(self.layout.code.instructions);
+        let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
+        Ok(i64::from(first) * UNIT)
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::calls::thread::thread_pointer;
 use crate::languages::python::functions::at;
-use crate::memory::direct::Direct;
+use crate::memory::direct::{Direct, Plain};
 use crate::memory::sys;
-use vm::python::{Current, Python, Version};
+use vm::python::{Current, Python, Running, Version};
 
 /// From this version on an interpreter may have a lock of its own (PEP 684).
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
@@ -19,6 +19,8 @@ pub struct Counted {
     current: u64,
     /// Whether that state is read where the function reads it, without a call.
     is_read: bool,
+    /// What says most of the time who calls, and where it is. It says nothing where that state is not read.
+    running: Running,
 }
 
 static mut COUNTED: Counted = Counted {
@@ -26,6 +28,7 @@ static mut COUNTED: Counted = Counted {
     main: 0,
     current: 0,
     is_read: false,
+    running: Running::NONE,
 };
 
 /// Who calls.
@@ -48,6 +51,7 @@ pub fn caller() -> Caller {
         main,
         current,
         is_read,
+        ..
     } = unsafe { &*(&raw const COUNTED) };
     let Some(reader) = reader.as_ref() else {
         return Caller::Unlocked;
@@ -65,6 +69,52 @@ pub fn caller() -> Caller {
         Ok(Some(_)) => Caller::Elsewhere,
         _ => Caller::Unlocked,
     }
+}
+
+/// The form that [`at_hand`] and [`innermost`] are to be called with; it is one for all that the process lives, from the first [`note`] on.
+pub fn form() -> u8 {
+    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time.
+    unsafe { (*(&raw const COUNTED)).running.form() }
+}
+
+/// Returns the state of the running thread if it has the lock under which is counted, as far as some loads tell. `None`: [`caller`] says who
+/// it is.
+///
+/// # Safety
+/// `FORM` is [`form()`] or none.
+#[inline(always)]
+pub unsafe fn at_hand<const FORM: u8>() -> Option<u64> {
+    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time. What is read lies in the VM's runtime and in
+    // what belongs to the running thread, each shown by reading it with the lock (`running`), and in the state that is the current one.
+    unsafe {
+        let running = &(*(&raw const COUNTED)).running;
+        running.state::<FORM>(&Plain::new(), thread_pointer())
+    }
+}
+
+/// Returns what code and which instruction the innermost frame of the running thread has reached, complete or not
+/// ([`Running::innermost`]).
+///
+/// # Safety
+/// The running thread has the lock with this state, and `FORM` is [`form()`] or none.
+#[inline(always)]
+pub unsafe fn innermost<const FORM: u8>(state: u64) -> Option<(u64, u64)> {
+    // SAFETY: as in `at_hand`; the frames of a thread with the lock are its own.
+    unsafe {
+        let running = &(*(&raw const COUNTED)).running;
+        running.innermost::<FORM>(&Plain::new(), state)
+    }
+}
+
+/// The reader for [`at_hand`] and [`innermost`], if it says in this thread, which has the lock, what the others say.
+fn running(reader: &Python<'static, Direct>, id: u64, state: u64) -> Option<Running> {
+    let running = reader.running(id)?;
+    let (read, innermost) = running.both(&Direct, id)?;
+    let point = reader.point(state).ok()?;
+    let is_same = point
+        .filter(|point| reader.is_traceable(*point))
+        .is_none_or(|point| innermost == Some((point.code, u64::from(point.lasti as u32))));
+    (is_same && read == state).then_some(running)
 }
 
 /// What the VM's function says.
@@ -93,11 +143,16 @@ pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
     // The kernel is asked before the first plain load: the place was found by looking at machine code.
     let is_read =
         reader.current_at(id).is_some_and(sys::is_readable) && reader.reads_current(id, returned);
+    let running = match is_read {
+        true => running(&reader, id, returned).unwrap_or(Running::NONE),
+        false => Running::NONE,
+    };
     Some(Counted {
         reader: Some(reader),
         main,
         current,
         is_read,
+        running,
     })
 }
 
