@@ -1,8 +1,9 @@
 //! Threads in unusual places: gone into another interpreter, alone in the child of a fork.
 
 use std::fs::File;
+use std::time::{Duration, Instant};
 
-use vm::python::{Python, Version};
+use vm::python::{Point, Python, Version};
 
 use super::frames::line_of;
 use super::guest::each_version;
@@ -100,5 +101,50 @@ ready()
         let line = python.line(point).expect("a line");
         println!("python {version}: the child is at line {line:?}");
         assert!(matches!(line, Some(9..=11)), "python {version}: {line:?}");
+    });
+}
+
+/// What is asked at each block of a watched program, of a thread that has the lock: it says the same as what looks at everything.
+#[test]
+fn a_thread_with_the_lock_is_read_by_offsets_alone() {
+    const SCRIPT: &str = "
+import threading
+def spin():
+    while True:
+        pass
+say(threading.get_ident())
+sys.stdout.flush()
+os.write(1, b'READY\\n')
+spin()
+";
+    each_version(SCRIPT, |version, guest| {
+        let id: u64 = guest.lines[0].parse().expect("a number");
+        let python = guest.python();
+        let state = python.find_thread(id).expect("a walk").expect("a thread");
+        let running = python.running(id);
+        let running = running.unwrap_or_else(|| panic!("python {version}: it is not read"));
+        let limit = Instant::now() + Duration::from_secs(30);
+        // It may still be in the call that has said `READY`, without the lock.
+        let name = loop {
+            assert!(Instant::now() < limit, "python {version}: it never has it");
+            let Some((found, Some((code, lasti)))) = running.both(python.memory(), id) else {
+                continue;
+            };
+            assert_eq!(found, state, "python {version}");
+            // Nor do its frames stand still until it spins.
+            let (Ok(lasti), Ok(text)) = (i32::try_from(lasti), python.function_name(code)) else {
+                continue;
+            };
+            let mut name = String::new();
+            if python.write_text(text, u64::MAX, &mut name).is_err()
+                || !python.is_traceable(Point { code, lasti })
+            {
+                continue;
+            }
+            if name == "spin" {
+                break name;
+            }
+        };
+        println!("python {version}: {name}");
     });
 }
