@@ -13,33 +13,57 @@
 //! **Completeness.** Whether a frame is complete, which the first traceable instruction of its code says, is not asked here. Who keeps points
 //! and compares them with what this reader says need not know it: a point that [`Python::point`] has named is one from the first traceable
 //! instruction on, so any frame at it is complete. The exception are frames of generators, which are complete before that, too
-//! ([`Python::is_traceable`]). Frames that are none of a function have a code of their own, which `point` never names.
+//! ([`Reached`](super::Reached)). Frames that are none of a function have none, since 3.13 `None` in its place, or a code of their own: `point` never names these.
 
+use super::Python;
 use super::layout::Kind;
 use super::object::TAG;
 use super::state::{CURRENT_IS_THREADS, KEY_DATA, KEYS_PER_BLOCK, PTHREAD, TSS_KEY};
-use super::{Point, Python};
 use crate::Memory;
 
-/// How a version is read: what [`Running::state`] and [`Running::innermost`] are made for, so that nothing of it is asked when they run.
-pub mod form {
+/// How a version is read: what [`Running::state`] and [`Running::innermost`] are made for, so that nothing of it is asked when they run. They
+/// take its number, because a parameter of a function can be that and no `Form`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
     /// It is not: nothing is said.
-    pub const NONE: u8 = 0;
+    None = 0,
     /// 3.9 and 3.10: one lock, and the instruction is a number, in units of so many bytes.
-    pub const OBJECTS: u8 = 1;
+    Objects = 1,
     /// 3.11: one lock, and the frame is behind a `_PyCFrame`.
-    pub const MARKED: u8 = 2;
+    Marked = 2,
     /// 3.12: each interpreter may have a lock of its own, and the frame is behind a `_PyCFrame`.
-    pub const SHIMS: u8 = 3;
+    Shims = 3,
     /// Since 3.13: each interpreter may have a lock of its own, and the frame is the state's.
-    pub const DIRECT: u8 = 4;
+    Direct = 4,
+}
+
+/// The numbers of the forms.
+const NONE: u8 = Form::None as u8;
+const OBJECTS: u8 = Form::Objects as u8;
+const MARKED: u8 = Form::Marked as u8;
+const SHIMS: u8 = Form::Shims as u8;
+
+/// Runs the same for each form, with its number as a constant: `with_form!(form, FORM => function::<FORM>())`.
+#[macro_export]
+macro_rules! with_form {
+    ($form:expr, $number:ident => $run:expr) => {
+        $crate::with_form!(@each $form, $number => $run; None Objects Marked Shims Direct)
+    };
+    (@each $form:expr, $number:ident => $run:expr; $($kind:ident)*) => {
+        match $form {
+            $($crate::python::Form::$kind => {
+                const $number: u8 = $crate::python::Form::$kind as u8;
+                $run
+            })*
+        }
+    };
 }
 
 /// Reads which state the running thread has, and where it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// One of [`form`].
-    form: u8,
+    form: Form,
     /// Where the current state is: to 3.11 an address, since 3.12 the distance from the thread's `%fs` base.
     current: u64,
     shared: Shared,
@@ -82,11 +106,11 @@ impl<M: Memory> Python<'_, M> {
     pub fn running(&self, id: u64) -> Option<Running> {
         let layout = &self.layout;
         let (form, behind, unit) = match layout.frame.kind {
-            Kind::Objects(unit) => (form::OBJECTS, 0, u32::try_from(unit).ok()?),
-            Kind::Marked { current, .. } => (form::MARKED, current, 0),
+            Kind::Objects(unit) => (Form::Objects, 0, u32::try_from(unit).ok()?),
+            Kind::Marked { current, .. } => (Form::Marked, current, 0),
             Kind::Shims { current, .. } => match current {
-                Some(current) => (form::SHIMS, current, 0),
-                None => (form::DIRECT, 0, 0),
+                Some(current) => (Form::Shims, current, 0),
+                None => (Form::Direct, 0, 0),
             },
         };
         let mut running = Running {
@@ -133,22 +157,12 @@ impl<M: Memory> Python<'_, M> {
         let distance = block.wrapping_sub(id);
         (distance < PTHREAD).then_some(distance + KEY_DATA / 2)
     }
-
-    /// Whether frames that are no generator's are complete at this point. Up to 3.10 all frames are.
-    pub fn is_traceable(&self, point: Point) -> bool {
-        match self.layout.frame.kind {
-            Kind::Objects(_) => true,
-            _ => self
-                .first_traceable(point.code)
-                .is_ok_and(|first| i64::from(point.lasti) >= first),
-        }
-    }
 }
 
 impl Running {
     /// Says nothing.
     pub const NONE: Running = Running {
-        form: form::NONE,
+        form: Form::None,
         current: 0,
         shared: Shared {
             key: 0,
@@ -168,8 +182,8 @@ impl Running {
         instructions: 0,
     };
 
-    /// The [`form`] that it is called with.
-    pub const fn form(&self) -> u8 {
+    /// The form with whose number it is called.
+    pub const fn form(&self) -> Form {
         self.form
     }
 
@@ -177,8 +191,8 @@ impl Running {
     /// one lock there is. `None`: it has not, or [`Python::current_state`] must be asked.
     #[inline(always)]
     pub fn state<const FORM: u8>(&self, memory: &impl Memory, id: u64) -> Option<u64> {
-        let is_shared = matches!(FORM, form::OBJECTS | form::MARKED);
-        if FORM == form::NONE {
+        let is_shared = matches!(FORM, OBJECTS | MARKED);
+        if FORM == NONE {
             return None;
         }
         let base = if is_shared { 0 } else { id };
@@ -206,17 +220,17 @@ impl Running {
         state: u64,
     ) -> Option<(u64, u64)> {
         let word = |at: u64, offset: u64| memory.u64(at.wrapping_add(offset)).ok();
-        if FORM == form::NONE {
+        if FORM == NONE {
             return None;
         }
         let mut frame = word(state, self.frame).filter(|frame| *frame != 0)?;
-        if matches!(FORM, form::MARKED | form::SHIMS) {
+        if matches!(FORM, MARKED | SHIMS) {
             frame = word(frame, self.behind).filter(|frame| *frame != 0)?;
         }
         // A tagged reference since 3.14.
         let code = word(frame, self.code)? & !TAG;
         let at = frame.wrapping_add(self.instruction);
-        let lasti = if FORM == form::OBJECTS {
+        let lasti = if FORM == OBJECTS {
             u64::from(memory.u32(at).ok()?.wrapping_mul(self.unit))
         } else {
             word(at, 0)?
@@ -228,13 +242,7 @@ impl Running {
 
     /// What both say, whatever the form: the state, and where its innermost frame is.
     pub fn both(&self, memory: &impl Memory, id: u64) -> Option<(u64, Option<(u64, u64)>)> {
-        match self.form {
-            form::OBJECTS => self.both_of::<{ form::OBJECTS }>(memory, id),
-            form::MARKED => self.both_of::<{ form::MARKED }>(memory, id),
-            form::SHIMS => self.both_of::<{ form::SHIMS }>(memory, id),
-            form::DIRECT => self.both_of::<{ form::DIRECT }>(memory, id),
-            _ => None,
-        }
+        crate::with_form!(self.form, FORM => self.both_of::<FORM>(memory, id))
     }
 
     fn both_of<const FORM: u8>(

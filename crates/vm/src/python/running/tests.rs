@@ -209,12 +209,13 @@ fn a_traceable_point_is_that_of_the_innermost_frame() {
             let mut memory = begun.clone();
             frames(layout, &mut memory, lasti, owner);
             let python = python(&memory, layout, facts);
-            let point = python.point(STATE).expect("readable").expect("a frame");
+            let reached = python.reached(STATE).expect("readable").expect("a frame");
+            let point = reached.point;
             let found = running
                 .both(&memory, ID)
                 .and_then(|(_, innermost)| innermost);
             let found = found.expect("a frame");
-            let is_traceable = python.is_traceable(point);
+            let is_traceable = reached.is_traceable;
             let is_inner = point.code == CODES[0];
             if is_inner && is_traceable {
                 assert_eq!(found, (point.code, u64::from(point.lasti as u32)));
@@ -223,7 +224,7 @@ fn a_traceable_point_is_that_of_the_innermost_frame() {
                 assert_eq!(found.0, CODES[0]);
                 let lasti = found.1 as i32;
                 let code = found.0;
-                assert!(!python.is_traceable(Point { code, lasti }));
+                assert!(i64::from(lasti) < python.first_traceable(code).expect("readable"));
             }
             kinds.push((is_inner, is_traceable));
         }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use vm::python::{Point, Python, Version};
+use vm::python::{Python, Reached, Version};
 
 use super::frames::line_of;
 use super::guest::each_version;
@@ -104,19 +104,21 @@ ready()
     });
 }
 
-/// What is asked at each block of a watched program, of a thread that has the lock: it says the same as what looks at everything.
+/// What is asked at each block of a watched program, of a thread that has the lock: it says the same as what looks at everything. The thread
+/// reaches the line once, and stays in a call there that keeps the lock.
 #[test]
 fn a_thread_with_the_lock_is_read_by_offsets_alone() {
     const SCRIPT: &str = "
 import threading
-def spin():
-    while True:
-        pass
+from itertools import repeat
+def count():
+    sum(repeat(0))
 say(threading.get_ident())
 sys.stdout.flush()
 os.write(1, b'READY\\n')
-spin()
+count()
 ";
+    const LINE: u32 = 5;
     each_version(SCRIPT, |version, guest| {
         let id: u64 = guest.lines[0].parse().expect("a number");
         let python = guest.python();
@@ -124,27 +126,22 @@ spin()
         let running = python.running(id);
         let running = running.unwrap_or_else(|| panic!("python {version}: it is not read"));
         let limit = Instant::now() + Duration::from_secs(30);
-        // It may still be in the call that has said `READY`, without the lock.
-        let name = loop {
-            assert!(Instant::now() < limit, "python {version}: it never has it");
-            let Some((found, Some((code, lasti)))) = running.both(python.memory(), id) else {
+        // It may still be in the call that has said `READY`, without the lock, or on its way from there: nothing stands still until it counts.
+        let is_there = |reached: &Reached| python.line(reached.point) == Ok(Some(LINE));
+        let (point, found) = loop {
+            assert!(Instant::now() < limit, "python {version}: it is not there");
+            let Ok(Some(reached)) = python.reached(state) else {
                 continue;
             };
-            assert_eq!(found, state, "python {version}");
-            // Nor do its frames stand still until it spins.
-            let (Ok(lasti), Ok(text)) = (i32::try_from(lasti), python.function_name(code)) else {
-                continue;
-            };
-            let mut name = String::new();
-            if python.write_text(text, u64::MAX, &mut name).is_err()
-                || !python.is_traceable(Point { code, lasti })
-            {
-                continue;
-            }
-            if name == "spin" {
-                break name;
+            let found = running.both(python.memory(), id);
+            // It goes through these instructions once, so it has not moved meanwhile if it is where it was.
+            if is_there(&reached) && found.is_some() && python.reached(state) == Ok(Some(reached)) {
+                assert!(reached.is_traceable, "python {version}");
+                break (reached.point, found);
             }
         };
-        println!("python {version}: {name}");
+        let wanted = (point.code, u64::from(point.lasti as u32));
+        assert_eq!(found, Some((state, Some(wanted))), "python {version}");
+        println!("python {version}: {point:x?}");
     });
 }

@@ -23,7 +23,6 @@ use crate::languages::python::functions::{at, function};
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vm::python::api::{GET_ALLOCATOR, SET_ALLOCATOR};
-use vm::python::form;
 
 /// `PyMemAllocatorEx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,13 +87,7 @@ const KINDS: [u64; 2] = [MEMORY, OBJECT];
 
 /// Our functions in front of those of a domain.
 fn ours(domain: usize, ctx: u64) -> Table {
-    match caller::form() {
-        form::OBJECTS => of_form::<{ form::OBJECTS }>(domain, ctx),
-        form::MARKED => of_form::<{ form::MARKED }>(domain, ctx),
-        form::SHIMS => of_form::<{ form::SHIMS }>(domain, ctx),
-        form::DIRECT => of_form::<{ form::DIRECT }>(domain, ctx),
-        _ => of_form::<{ form::NONE }>(domain, ctx),
-    }
+    vm::with_form!(caller::form(), FORM => of_form::<FORM>(domain, ctx))
 }
 
 /// The same for what threads are read by ([`caller::form`]).

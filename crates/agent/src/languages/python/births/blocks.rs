@@ -84,7 +84,7 @@ pub struct Place {
     block: *mut Block,
 }
 
-/// Pages whose tables are remembered; a power of two. Blocks of 32 MiB are near one another.
+/// Pages of 64 KiB whose tables are remembered; a power of two. Two whose numbers are equal modulo this share a place.
 const NEAR: usize = 512;
 
 /// Bytes of addresses for each byte of a table.

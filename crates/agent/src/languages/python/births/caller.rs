@@ -4,7 +4,7 @@ use crate::calls::thread::thread_pointer;
 use crate::languages::python::functions::at;
 use crate::memory::direct::{Direct, Plain};
 use crate::memory::sys;
-use vm::python::{Current, Python, Running, Version};
+use vm::python::{Current, Form, Python, Running, Version};
 
 /// From this version on an interpreter may have a lock of its own (PEP 684).
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
@@ -71,8 +71,8 @@ pub fn caller() -> Caller {
     }
 }
 
-/// The form that [`at_hand`] and [`innermost`] are to be called with; it is one for all that the process lives, from the first [`note`] on.
-pub fn form() -> u8 {
+/// The form with whose number [`at_hand`] and [`innermost`] are to be called; it is one for all that the process lives, from the first [`note`] on.
+pub fn form() -> Form {
     // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time.
     unsafe { (*(&raw const COUNTED)).running.form() }
 }
@@ -81,11 +81,13 @@ pub fn form() -> u8 {
 /// it is.
 ///
 /// # Safety
-/// `FORM` is [`form()`] or none.
+/// `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 pub unsafe fn at_hand<const FORM: u8>() -> Option<u64> {
-    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time. What is read lies in the VM's runtime and in
-    // what belongs to the running thread, each shown by reading it with the lock (`running`), and in the state that is the current one.
+    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time. What is read lies in the VM's runtime, in the
+    // state that is the current one, and in what belongs to the running thread. That was read in one thread, with the lock (`running`), and is
+    // there in all others by two facts of glibc: `specific[0]` of every thread is its own `specific_1stblock`, so the value lies in its
+    // `struct pthread`; and a variable in static TLS has one distance from `%fs:0` in all threads.
     unsafe {
         let running = &(*(&raw const COUNTED)).running;
         running.state::<FORM>(&Plain::new(), thread_pointer())
@@ -96,7 +98,7 @@ pub unsafe fn at_hand<const FORM: u8>() -> Option<u64> {
 /// ([`Running::innermost`]).
 ///
 /// # Safety
-/// The running thread has the lock with this state, and `FORM` is [`form()`] or none.
+/// The running thread has the lock with this state, and `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 pub unsafe fn innermost<const FORM: u8>(state: u64) -> Option<(u64, u64)> {
     // SAFETY: as in `at_hand`; the frames of a thread with the lock are its own.
@@ -110,10 +112,11 @@ pub unsafe fn innermost<const FORM: u8>(state: u64) -> Option<(u64, u64)> {
 fn running(reader: &Python<'static, Direct>, id: u64, state: u64) -> Option<Running> {
     let running = reader.running(id)?;
     let (read, innermost) = running.both(&Direct, id)?;
-    let point = reader.point(state).ok()?;
-    let is_same = point
-        .filter(|point| reader.is_traceable(*point))
-        .is_none_or(|point| innermost == Some((point.code, u64::from(point.lasti as u32))));
+    let reached = reader.reached(state).ok()?;
+    let is_same = reached
+        .filter(|reached| reached.is_traceable)
+        .map(|reached| (reached.point.code, u64::from(reached.point.lasti as u32)))
+        .is_none_or(|point| innermost == Some(point));
     (is_same && read == state).then_some(running)
 }
 

@@ -4,12 +4,12 @@
 //! passes through: of a forked child, whose page the kernel has wiped; of an interpreter with a lock of its own; of a thread without the
 //! lock, which is forbidden and done. Where calls pass through, ours take themselves out of the table after some of them.
 //!
-//! Whether a thread has the lock is asked of the VM at each call ([`caller`]), and who has it is alone here. Where the books
+//! Whether a thread has the lock is read at each call ([`at_hand`], and where that does not say, [`caller`]), and who has it is alone here. Where the books
 //! are in use all the same, by a thread that was stopped or was not copied by a fork, calls pass through, too ([`Held`]).
 
 use super::allocator;
 use super::blocks::Known;
-use super::caller::{Caller, at_hand, caller, innermost, note, who};
+use super::caller::{Caller, at_hand, caller, form, innermost, note, who};
 use super::state::{Births, place_of};
 use crate::births::books::{Booked, DEEPEST, Key};
 use crate::births::heartbeat::LOOK_EVERY;
@@ -119,13 +119,16 @@ impl Births {
         Some(())
     }
 
+    /// Whether births are booked by [`born_again`](Self::born_again) at all: not with call paths, nor where there was no memory for one.
+    #[inline(always)]
+    fn counts_in_passing(&self) -> bool {
+        self.depth == 1 && self.full.is_none()
+    }
+
     /// Books a block of `size` bytes at `at`, where all of this was seen just now: its line, and the page that it lies in. Returns whether it
-    /// is booked; if not, nothing was changed, and `born` does it. Who calls has seen that frames that are at this point are complete.
+    /// is booked; if not, nothing was changed, and `born` does it. Who calls has asked [`counts_in_passing`](Self::counts_in_passing).
     #[inline(always)]
     fn born_again(&mut self, ledger: &mut Ledger, key: Key, at: u64, size: u64) -> bool {
-        if self.depth > 1 || self.full.is_some() {
-            return false;
-        }
         let Some(place) = self.blocks.empty_place(at, size) else {
             return false;
         };
@@ -226,7 +229,7 @@ fn counted(what: Event) -> Option<(Held, u64)> {
 /// The same as far as some loads tell. `None`: [`counted`] says.
 ///
 /// # Safety
-/// `FORM` is [`form`](super::caller::form) or none.
+/// `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 unsafe fn counted_at_hand<const FORM: u8>() -> Option<(Held, u64)> {
     if !counts() {
@@ -277,10 +280,11 @@ fn leave_table() -> bool {
 
 /// Called for each block that was taken. Returns whether it is counted; if not, nothing was changed, and [`born`] or [`moved`] is called.
 ///
-/// It is in each function that takes blocks, and makes no call where line and page were seen just now.
+/// It is in each function that takes blocks. Where line and page were seen just now it makes no call, but for births whose size is taken and
+/// each [`LOOK_EVERY`]th.
 ///
 /// # Safety
-/// `FORM` is [`form`](super::caller::form) or none.
+/// `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 pub unsafe fn is_counted<const FORM: u8>(kind: u64, at: u64, size: u64) -> bool {
     // SAFETY: as the caller says; the thread has the lock with the state that is found.
@@ -288,10 +292,13 @@ pub unsafe fn is_counted<const FORM: u8>(kind: u64, at: u64, size: u64) -> bool 
         let Some((mut held, state)) = counted_at_hand::<FORM>() else {
             return false;
         };
+        let (births, ledger) = held.both();
+        if !births.counts_in_passing() {
+            return false;
+        }
         let Some((code, pc)) = innermost::<FORM>(state) else {
             return false;
         };
-        let (births, ledger) = held.both();
         // A key with such a number is of a point from which on frames are complete (`Births::key`).
         let class = kind;
         births.born_again(ledger, Key { code, pc, class }, at, size)
@@ -332,7 +339,7 @@ fn taken(kind: u64, at: u64, size: u64, known: Option<Known>) {
 /// [`bury`] are called. It makes no call either.
 ///
 /// # Safety
-/// `FORM` is [`form`](super::caller::form) or none.
+/// `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 pub unsafe fn is_buried<const FORM: u8>(at: u64) -> bool {
     // SAFETY: as the caller says.
@@ -343,7 +350,7 @@ pub unsafe fn is_buried<const FORM: u8>(at: u64) -> bool {
 /// Called for a block that is about to be moved; returns what is known of it.
 ///
 /// # Safety
-/// `FORM` is [`form`](super::caller::form) or none.
+/// `FORM` is the number of [`form`] or of none.
 #[inline(always)]
 pub unsafe fn dead_at_hand<const FORM: u8>(at: u64) -> Option<Known> {
     // SAFETY: as the caller says.
@@ -408,6 +415,7 @@ pub fn watch() -> Reply {
     births.full = None;
     // SAFETY: the VM's lock is held.
     unsafe { note(counted) };
+    ledger.form = form() as u64;
     // This thread has the lock.
     if !matches!(caller(), Caller::Counted(_)) {
         return Reply::Refused;

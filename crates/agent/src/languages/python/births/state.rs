@@ -85,10 +85,14 @@ impl Births {
         if self.depth > 1 {
             return Some(self.path_key(reader, state, kind));
         }
-        let point = reader.point(state).ok()?;
-        let (code, pc) = point.map_or((0, 0), |point| {
-            let of_generator = !reader.is_traceable(point);
-            let mark = if of_generator { OF_GENERATOR } else { 0 };
+        let reached = reader.reached(state).ok()?;
+        let (code, pc) = reached.map_or((0, 0), |reached| {
+            let point = reached.point;
+            let mark = if reached.is_traceable {
+                0
+            } else {
+                OF_GENERATOR
+            };
             (point.code, u64::from(point.lasti as u32) | mark)
         });
         Some(Key {
