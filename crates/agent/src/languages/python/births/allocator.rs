@@ -164,6 +164,13 @@ enum Calls {
     NotNow,
 }
 
+/// Whether this thread is in [`ask`], in a call that it makes.
+pub fn is_asking() -> bool {
+    let id = thread_pointer();
+    let is_own = |asks: &AtomicU64| asks.load(Ordering::Relaxed) == id;
+    ASKING.iter().any(is_own)
+}
+
 /// Notes that ours have handed a block out, if it is one by which was asked. Returns whether it is.
 fn is_asked(domain: usize, block: u64) -> bool {
     if CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0 {
@@ -177,7 +184,8 @@ fn is_asked(domain: usize, block: u64) -> bool {
     is_asked
 }
 
-/// Returns whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, and the control page is as before.
+/// Returns whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, nor counted as passed through
+/// ([`is_asking`]), and the control page is as before.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.

@@ -23,7 +23,7 @@ use vm::python::Current;
 use wire::{Farewell, Ledger, Reply, State};
 
 /// Calls that have passed through.
-static PASSED: AtomicU32 = AtomicU32::new(0);
+pub(super) static PASSED: AtomicU32 = AtomicU32::new(0);
 /// Births that were not counted, because the thread is in no interpreter that is counted.
 static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
 /// Births and deaths that were not seen, because the thread did not have the lock.
@@ -254,10 +254,13 @@ fn not_counted(caller: Caller, what: Event) {
 }
 
 /// Notes that a call has passed through. After some of them ours take themselves out of the table: the command is gone, or this is a child
-/// that was forked.
+/// that was forked. A call by which is asked who takes blocks is none of these: who asks may use the books, or is about to count.
 #[cold]
 #[inline(never)]
 fn passes() {
+    if allocator::is_asking() {
+        return;
+    }
     let passed = PASSED.fetch_add(1, Ordering::Relaxed);
     let is_due = passed % LOOK_EVERY == LOOK_EVERY - 1;
     if is_due && matches!(caller(), Caller::Counted(_)) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::languages::python::births::caller::{form, note, who};
-use crate::languages::python::births::counting::{Held, is_buried, is_counted};
+use crate::languages::python::births::counting::{Held, PASSED, is_buried, is_counted};
 use crate::languages::python::snapshot::reader;
 use crate::shared::SNAPSHOT;
 use core::cell::Cell;
@@ -120,6 +120,24 @@ fn functions_of_a_form_count_without_a_call_what_was_seen_just_now() {
             assert!(is_buried::<SHIMS>(block + 0x200));
             free::<0, SHIMS>(table.ctx, block + 0x10);
             assert_eq!(living(), [1]);
+        }
+    });
+}
+
+/// Each block by which is asked passes through. After so many that have passed ours take themselves out of the table, which is not to be done
+/// for one by which is asked: the session goes on.
+#[test]
+fn to_ask_who_is_called_does_not_end_the_session() {
+    counted(|| {
+        // SAFETY: ours, in front of the made-up VM's; the thread has the lock.
+        unsafe { malloc::<0, SHIMS>(77, 2) };
+        assert_eq!(living(), [2]);
+        cover();
+        for before in 1..=12 {
+            PASSED.store(1024 - before, Ordering::Relaxed);
+            // SAFETY: no other thread uses the made-up VM.
+            assert!(unsafe { are_all_called() });
+            assert_eq!(living(), [2], "{before}");
         }
     });
 }
