@@ -211,8 +211,8 @@ impl Running {
         (is_locked && is_thread()).then_some(current)
     }
 
-    /// Returns the code and the instruction that the innermost frame of this state has reached, as a [`Point`] has them, whether the frame is
-    /// complete or not; `None` if there is no frame.
+    /// Returns the code and the instruction that the innermost frame of this state has reached, as a [`Point`](super::Point) has them, whether the
+    /// frame is complete or not; `None` if there is no frame.
     #[inline(always)]
     pub fn innermost<const FORM: u8>(
         &self,
