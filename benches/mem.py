@@ -40,7 +40,7 @@ def find_rubies():
 class Watch(Process):
     """A `lancet mem` on running processes, once it has opened `many`."""
 
-    OPENED = r"process \d+ \(Ruby [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
+    OPENED = r"process \d+ \((?:Ruby|Python) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
 
     def __init__(self, pid, *options, many=1):
         self.output = os.path.join(PLACE, f"report-{pid}")
@@ -126,20 +126,25 @@ def one_case(ruby, work, kind, how, reports):
 
 def cost():
     say("cost: CPU time of the work, in rounds")
+    cost_of(rubies, CASES, one_case, cost_target)
+
+
+def cost_of(vms, cases, one_case, target, enough=ENOUGH, most=COST):
+    """Of each case on each VM. After `most` seconds it stops, once it has enough rounds."""
     since, took, runs, why = time.monotonic(), 0, {}, {}
-    order = [(ruby, work, case) for ruby in rubies for work in ("w1", "w2") for case in CASES]
+    order = [(ruby, work, case) for ruby in vms for work in ("w1", "w2") for case in cases]
     for number in range(ROUNDS):
         spent = time.monotonic() - since
-        if number >= ENOUGH and spent + took > COST:
+        if number >= enough and spent + took > most:
             break
         if left() < took:
             break
         begun = time.monotonic()
         say(f"  round {number + 1} of {ROUNDS}, {spent:.0f} s so far")
-        for ruby in rubies:
+        for ruby in vms:
             for work in ("w1", "w2"):
-                turn = (number * 2) % len(CASES)
-                for name, kind, how in CASES[turn:] + CASES[:turn]:
+                turn = (number * 2) % len(cases)
+                for name, kind, how in cases[turn:] + cases[:turn]:
                     key = ruby, work, name
                     if len(why.get(key, [])) > 1:
                         continue
@@ -181,7 +186,7 @@ def cost():
             beside = f"and {reports[0]:.2f} s CPU for its report, once" if reports else ""
         if reasons:
             beside += f"; FAILED {len(reasons)} times: {reasons[-1]}"
-        row(ruby.version, title, name, ratios, "×", target=cost_target(ruby, work, name), beside=beside)
+        row(ruby.version, title, name, ratios, "×", target=target(ruby, work, name), beside=beside)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

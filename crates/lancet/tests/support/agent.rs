@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
 use object::{Object, ObjectSymbol};
-use wire::{ControlPage, Header};
+use wire::{ControlPage, Header, Ledger};
 
 /// Where the control page of a guest's agent is.
 pub struct Door {
@@ -63,6 +63,16 @@ impl Door {
         })
     }
 
+    /// How it reads the threads of a Python at its births.
+    pub fn form(&self) -> u64 {
+        let mut bytes = [0; 8];
+        let ledger = self.control_page - address("CONTROL_PAGE") + address("LEDGER");
+        self.memory
+            .read_exact_at(&mut bytes, ledger + offset_of!(Ledger, form) as u64)
+            .expect("the agent's ledger");
+        u64::from_le_bytes(bytes)
+    }
+
     fn half(&self, offset: usize) -> u32 {
         let mut bytes = [0; 4];
         self.memory
@@ -115,6 +125,18 @@ pub fn unreserved(pid: i32) -> usize {
     found
 }
 
+/// The address in the agent's file of the symbol that holds `name`.
+fn address(name: &str) -> u64 {
+    let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
+    let agent = object::File::parse(&*file).expect("an ELF file");
+    let found = agent
+        .symbols()
+        .find(|symbol| symbol.name().unwrap_or_default().contains(name));
+    found
+        .unwrap_or_else(|| panic!("the agent has no {name}"))
+        .address()
+}
+
 /// A function of the agent in a guest that panics when it is called: its first instruction is a jump into `core`'s panics.
 pub struct Spoilt {
     memory: File,
@@ -125,16 +147,6 @@ pub struct Spoilt {
 impl Spoilt {
     /// Changes the function whose symbol holds `name`.
     pub fn make(pid: i32, name: &str) -> Self {
-        let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
-        let agent = object::File::parse(&*file).expect("an ELF file");
-        let address = |name: &str| {
-            let found = agent
-                .symbols()
-                .find(|symbol| symbol.name().unwrap_or_default().contains(name));
-            found
-                .unwrap_or_else(|| panic!("the agent has no {name}"))
-                .address()
-        };
         let door = Door::find(pid).expect("an agent");
         let image = door.control_page - address("CONTROL_PAGE");
         let (from, to) = (address(name), address("panicking9panic_fmt"));

@@ -14,15 +14,18 @@ use crate::shared::CONTROL_PAGE;
 use vm::python::Python;
 use wire::Ledger;
 
-/// Entries whose numbers are remembered.
-pub const RECENT: usize = 256;
+/// In the instruction of a key: a frame at this point is complete only if it is a generator's. `Births::born_again` does not ask whose a frame
+/// is, and has no such key.
+const OF_GENERATOR: u64 = 1 << 32;
 
-/// Where the number of a key's entry is remembered: most lines take blocks at several instructions.
+/// Entries whose numbers are remembered.
+pub const RECENT: usize = 1024;
+
+/// Where the number of a key's entry is remembered: most lines take blocks at several instructions, of two bytes each.
 #[inline(always)]
 pub fn place_of(key: Key) -> usize {
-    // Code objects are some hundred bytes long, instructions two.
-    let mixed = key.code >> 4 ^ key.code >> 12 ^ key.pc >> 1 ^ key.class << 7;
-    mixed as usize % RECENT
+    let at = key.code.wrapping_add(key.pc);
+    (at >> 1 ^ key.class << 9) as usize % RECENT
 }
 
 /// What is counted. It is used with the lock of the main interpreter, and by who has the right to (`counting::Held`).
@@ -82,11 +85,19 @@ impl Births {
         if self.depth > 1 {
             return Some(self.path_key(reader, state, kind));
         }
-        let point = reader.point(state).ok()?;
-        let (code, pc) = point.map_or((0, 0), |point| (point.code, point.lasti as u32));
+        let reached = reader.reached(state).ok()?;
+        let (code, pc) = reached.map_or((0, 0), |reached| {
+            let point = reached.point;
+            let mark = if reached.is_traceable {
+                0
+            } else {
+                OF_GENERATOR
+            };
+            (point.code, u64::from(point.lasti as u32) | mark)
+        });
         Some(Key {
             code,
-            pc: pc.into(),
+            pc,
             class: kind,
         })
     }

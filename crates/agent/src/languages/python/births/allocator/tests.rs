@@ -1,5 +1,7 @@
 //! The table of allocators, with one that the test makes up.
 
+mod counted;
+
 use super::*;
 use crate::shared::SCRIPT;
 use core::sync::atomic::AtomicUsize;
