@@ -107,6 +107,8 @@ pub struct Rows {
     not_freed: Option<NotFreed>,
     unit: f64,
     demangle: bool,
+    /// So many native frames around each call tell rows apart.
+    frames: usize,
     /// The first event and the last.
     times: Option<(Duration, Duration)>,
 }
@@ -132,8 +134,14 @@ impl Rows {
             not_freed: None,
             unit: 1.0,
             demangle,
+            frames: 0,
             times: None,
         }
+    }
+
+    /// Rows are told apart by so many native frames around each call, too, and not by the script line alone.
+    pub fn by_frames(self, frames: usize) -> Self {
+        Rows { frames, ..self }
     }
 
     /// Returns the nanoseconds of the unit in rows: 1 if calls were reported one by one, those of a cycle if guests counted.
@@ -204,7 +212,8 @@ impl Rows {
     fn key_of(&mut self, open: &Open) -> Key {
         let (mut name, mut site) = self.key(&open.function, open.line.as_ref());
         if !open.callers.is_empty() && self.rows.len() < MOST_BY_STACK {
-            site = Site::of_frames(open.callers.iter().map(|caller| caller.name()).collect());
+            let callers = open.callers.iter().map(|caller| caller.name());
+            site = Site::of_frames(callers.collect(), open.line.as_ref());
         }
         if let Some(group) = &open.ticket.group {
             if let Some(adds) = self.groups.adds_as(&open.function) {
@@ -274,8 +283,13 @@ impl Rows {
                 let allocations = self.allocations.as_mut();
                 let allocations = allocations.filter(|_| !around().any(allocates));
                 // If no script makes a call, only its native callers show where it comes from.
-                let by_frames =
-                    (descriptors.is_some() || allocations.is_some()) && call.line.is_none();
+                let pairs = descriptors.is_some() || allocations.is_some();
+                let frames = match pairs && call.line.is_none() {
+                    true => usize::MAX,
+                    false => self.frames,
+                };
+                let mut call = call;
+                call.callers.truncate(frames);
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
                     allocating: allocations.and_then(|of| of.enter(event.at, &call)),
@@ -284,7 +298,7 @@ impl Rows {
                     line: call.line,
                     began: event.at.time,
                     arguments: call.registers.gp,
-                    callers: if by_frames { call.callers } else { Vec::new() },
+                    callers: call.callers,
                 };
                 let (_, unwound) = self.stacks.enter(event.at, open);
                 for open in unwound {

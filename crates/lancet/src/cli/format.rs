@@ -32,7 +32,7 @@ pub fn require_first_or_records<F: Format>(
     if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
         return Ok(());
     }
-    let first = formats[0].name();
+    let first = Chosen::entry(formats[0]).name();
     let others = Chosen::all(formats).filter(|one| one.form.is_some());
     let others: Vec<&str> = others.map(|one| one.name()).collect();
     Err(Usage(format!(

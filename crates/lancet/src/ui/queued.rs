@@ -45,6 +45,8 @@ struct State {
     /// What was queued last ends within a line, and the rest of that line was dropped.
     torn: bool,
     dropped: u64,
+    /// The last head that was dropped: it stands before the next line that is not.
+    head: Option<Vec<u8>>,
     /// Nothing more is queued: the thread ends when all of it is written.
     closed: bool,
     /// The thread has ended, by a panic if anything is left: nobody writes any more.
@@ -98,6 +100,8 @@ pub struct Queued {
     /// What was queued last ends within a line.
     within_line: bool,
     kind: Kind,
+    /// Which lines the others cannot be understood without.
+    is_head: Option<fn(&[u8]) -> bool>,
     most_wait: Duration,
     shared: Arc<Shared>,
 }
@@ -124,6 +128,7 @@ pub fn queued(
         pending: Vec::new(),
         within_line: false,
         kind,
+        is_head: None,
         most_wait,
         shared,
     };
@@ -195,6 +200,12 @@ fn failed(state: &State) -> io::Result<()> {
 }
 
 impl Queued {
+    /// Of lines that were dropped, the last head is kept and stands before the next line that is not.
+    pub fn with_heads(mut self, is_head: Option<fn(&[u8]) -> bool>) -> Self {
+        self.is_head = is_head;
+        self
+    }
+
     /// Queues the first `length` bytes of what is pending, or drops them.
     fn push(&mut self, length: usize) -> io::Result<()> {
         let rest = self.pending.split_off(length);
@@ -212,7 +223,16 @@ impl Queued {
         if state.gave_up && self.kind == Kind::Lines {
             state.dropped += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
             state.torn |= self.within_line;
+            let mut lines = chunk.split_inclusive(|byte| *byte == b'\n').rev();
+            let head = self
+                .is_head
+                .and_then(|is_head| lines.find(|line| is_head(line)));
+            state.head = head.map(<[u8]>::to_vec).or(state.head.take());
             return Ok(());
+        }
+        if let Some(head) = state.head.take() {
+            state.dropped -= 1;
+            chunk.splice(0..0, [b"\n".to_vec(), head].concat());
         }
         if std::mem::take(&mut state.torn) {
             chunk.insert(0, b'\n');
@@ -417,6 +437,32 @@ mod tests {
         io::Read::read_exact(&mut reader, &mut bytes).unwrap();
         assert!(bytes.chunks(line.len()).all(|read| read == line));
         assert_eq!(written.finish().unwrap(), dropped);
+    }
+
+    /// The table that was begun while nobody read.
+    #[test]
+    fn a_head_is_not_dropped() {
+        let (reader, writer) = pipe().unwrap();
+        let (queue, written) = queued(writer, Kind::Lines, Duration::from_millis(50), explain);
+        let mut queue = queue.with_heads(Some(|line| line.starts_with(b"record,")));
+        let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
+        let lines = MOST / line.len() * 2;
+        (0..lines).for_each(|_| queue.write_all(&line).unwrap());
+        queue.write_all(b"\nrecord,a\nrow,1\n").unwrap();
+        queue.flush().unwrap();
+        let dropped = written.0.lock().dropped;
+        let read = thread::spawn(move || {
+            let lines = BufReader::new(reader).lines().map_while(Result::ok);
+            lines
+                .filter(|line| !line.starts_with('x'))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(written.finish().unwrap(), dropped);
+        queue.write_all(b"row,2\n").unwrap();
+        queue.flush().unwrap();
+        assert_eq!(written.finish().unwrap(), dropped - 1);
+        drop(queue);
+        assert_eq!(read.join().unwrap(), ["", "record,a", "row,2"]);
     }
 
     /// A panic of the thread that writes, which was there before anyone has asked for the end.

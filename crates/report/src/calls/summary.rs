@@ -2,6 +2,7 @@
 
 use super::Processes;
 use super::format::{Counted, Format};
+use crate::forms::Chosen;
 use calls::Event;
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::summary::{Order, Rows};
@@ -15,19 +16,19 @@ pub struct Summary {
     order: Order,
     /// When what runs was begun to be watched; `None` = it was recorded.
     began: Option<Instant>,
-    format: &'static Format,
+    chosen: Chosen<Format>,
     out: Box<dyn Write>,
 }
 
 impl Summary {
     /// Adds events to `rows` and writes them at the end.
-    pub fn new(rows: Rows, order: Order, format: &'static Format, out: Box<dyn Write>) -> Self {
+    pub fn new(rows: Rows, order: Order, chosen: Chosen<Format>, out: Box<dyn Write>) -> Self {
         Summary {
             processes: Processes::default(),
             rows,
             order,
             began: None,
-            format,
+            chosen,
             out,
         }
     }
@@ -71,8 +72,9 @@ impl Consumer for Summary {
             still_open: self.rows.still_open(),
             not_freed: self.rows.not_freed(),
             end: &end,
+            stacks: self.chosen.stacks,
         };
-        (self.format.counts)(&mut self.out, &counted)?;
+        (self.chosen.format.counts)(&mut self.out, &counted)?;
         self.out.flush()
     }
 

@@ -47,6 +47,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
 mod tests {
     use super::*;
     use crate::calls::Processes;
+    use crate::forms::stacks::FOLDED;
     use calls::consumer::End;
     use calls::site::Site;
 
@@ -69,6 +70,7 @@ mod tests {
             still_open: None,
             not_freed: None,
             end: &End::default(),
+            stacks: &FOLDED,
         };
         let mut out = Vec::new();
         print(&mut out, &counted).expect("a Vec takes it");
@@ -98,6 +100,7 @@ mod tests {
             still_open: None,
             not_freed: None,
             end: &End::default(),
+            stacks: &FOLDED,
         };
         print(&mut out, &counted).expect("a Vec takes it");
         assert_eq!(

@@ -7,7 +7,7 @@
 //!
 //! The head has the fields of all rows that there are when it is written: of the first [`MOST_WAITING`], or of those that came before the answer
 //! was handed on. A later row with another field begins another table, behind an empty line. What is no row is
-//! not in it (docs/output.md lists it), and what was lost is told beside it; JSON has all.
+//! not in it (docs/output.md lists it) but for how many rows were cut off, and what was lost is told beside it; JSON has all.
 
 use std::io::{self, Write};
 
@@ -21,6 +21,7 @@ pub(super) static FORM: Form = Form {
     name: "csv",
     about: "The rows as a table of comma-separated values, for spreadsheets",
     says_losses: false,
+    is_head: Some(|line| line.starts_with(b"record,")),
     over: |out| Lines::over(Csv::default(), out),
 };
 
@@ -73,9 +74,13 @@ impl Csv {
 
 impl Show for Csv {
     fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
-        if record.role() != Role::Row {
-            return Ok(());
-        }
+        let record = match record.role() {
+            Role::Row | Role::Rest => record,
+            _ => match rest(record) {
+                Some(rest) => rest,
+                None => return Ok(()),
+            },
+        };
         let is_of_table = |(name, _): &(String, Value)| self.head.contains(name);
         if !self.head.is_empty() && self.waiting.is_empty() && record.fields.iter().all(is_of_table)
         {
@@ -95,6 +100,19 @@ impl Show for Csv {
     fn end(&mut self, _: bool, out: &mut dyn Write) -> io::Result<()> {
         self.begin(out)
     }
+}
+
+/// The row with the sum of those that were cut off, if a record that is no row says it.
+fn rest(mut record: Record) -> Option<Record> {
+    let at = record.fields.iter().position(|(name, _)| name == "rest")?;
+    let Value::Object(sum) = record.fields.swap_remove(at).1 else {
+        return None;
+    };
+    let pid = record.fields.into_iter().filter(|(name, _)| name == "pid");
+    Some(Record {
+        kind: "rest".to_owned(),
+        fields: pid.chain(sum).collect(),
+    })
 }
 
 /// A text as one cell. One that a spreadsheet would compute has an apostrophe in front: texts come from whatever the process was given.
@@ -149,6 +167,23 @@ mod tests {
             "record,place,type,live,list\n\
              row,a.rb:3 in f,\"A, \"\"b\"\"\",5,\n\
              before,,'=1+1,-2,\"[1,{\"\"a\"\":null}]\"\n"
+        );
+    }
+
+    #[test]
+    fn what_was_cut_off_is_a_row() {
+        let text = shown(
+            &FORM,
+            &[
+                r#"{"record":"row","pid":7,"live":5}"#,
+                r#"{"record":"total","pid":7,"live":9,"rest":{"rows":12,"live":4}}"#,
+                r#"{"record":"total","pid":8,"live":9,"rest":null}"#,
+                r#"{"record":"rest","of":"types","rows":3,"objects":null}"#,
+            ],
+        );
+        assert_eq!(
+            text,
+            "record,pid,live,rows,of,objects\nrow,7,5,,,\nrest,7,4,12,,\nrest,,,3,types,\n"
         );
     }
 

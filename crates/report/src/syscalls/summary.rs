@@ -1,10 +1,12 @@
 //! `-c`: how often, how long and how often in vain, by system call and, but for strace's own table, by who makes it: the
 //! native function whose code it is (with `-k` those around it, too) and the script line.
 
-use super::{Columns, Figures, Layout, Order, Statuses, native};
+use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;
 use crate::calls::json::line_of_row;
+use crate::calls::stacks::{CALLS, KINDS, TIME, at_line};
 use crate::figures::plural;
+use crate::forms::stacks::{self as forms, Frame, StackForm};
 use crate::text::printable;
 use answer::syscalls::{Count as Counted, Record};
 use answer::time::nanos;
@@ -82,6 +84,17 @@ impl Kept for Open {
     }
 }
 
+/// How a table is written.
+#[derive(Clone, Copy, Debug)]
+pub enum TableForm {
+    /// Columns for people.
+    Text,
+    /// One object a row, for programs.
+    Records,
+    /// A stack a row: who makes a call, as far as that is known, then the call.
+    Stacks(&'static StackForm),
+}
+
 /// The table of `-c`, which is written when no more events come.
 pub struct Summary {
     /// Which processes are counted.
@@ -97,8 +110,8 @@ pub struct Summary {
     columns: Columns,
     /// As strace prints it: no row for each line and function.
     strace: bool,
-    /// One object a row, for programs.
-    json: bool,
+    /// How it is written.
+    form: TableForm,
     /// Native frames that a row has, at most.
     frames: usize,
     /// Which calls are counted.
@@ -123,7 +136,7 @@ impl Summary {
             order,
             columns,
             strace: layout.strace,
-            json: false,
+            form: TableForm::Text,
             frames: layout.frames,
             statuses: layout.statuses,
             slower: layout.slower,
@@ -132,10 +145,10 @@ impl Summary {
         }
     }
 
-    /// The same table for programs: one JSON object a row.
+    /// The same table, written so.
     #[must_use]
-    pub fn for_programs(self) -> Self {
-        Summary { json: true, ..self }
+    pub fn in_form(self, form: TableForm) -> Self {
+        Summary { form, ..self }
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -272,9 +285,16 @@ impl Summary {
         for row in &rows {
             all.add(&row.figures);
         }
-        if self.json {
-            self.processes.write(&mut *self.out)?;
-            return print_json(&rows, &all, &mut *self.out);
+        match self.form {
+            TableForm::Text => {}
+            TableForm::Records => {
+                self.processes.write(&mut *self.out)?;
+                return print_json(&rows, &all, &mut *self.out);
+            }
+            TableForm::Stacks(form) => {
+                let order = self.order;
+                return form.write(&Called { rows, order }, &mut *self.out);
+            }
         }
         let mut text = String::new();
         self.columns.head(&mut text);
@@ -292,6 +312,43 @@ impl Summary {
             );
         }
         self.out.write_all(text.as_bytes())
+    }
+}
+
+/// The rows as stacks.
+struct Called<'a> {
+    rows: Vec<&'a Row>,
+    order: Order,
+}
+
+impl forms::Stacks for Called<'_> {
+    fn about(&self) -> forms::About<'_> {
+        let one = match self.order {
+            Order::By(Column::Calls) => CALLS,
+            _ => TIME,
+        };
+        forms::About {
+            title: KINDS[one].name.into(),
+            comment: None,
+            time: None,
+            kinds: KINDS,
+            one,
+            first: one,
+            is_ordered: true,
+        }
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&forms::Stack<'_>) -> io::Result<()>) -> io::Result<()> {
+        self.rows.iter().try_for_each(|Row { who, figures, .. }| {
+            let line = who.line.as_ref().map(at_line);
+            let functions = who.functions.iter().rev().chain([&who.system_call]);
+            let functions = functions.map(|name| Frame::named(&**name));
+            take(&forms::Stack {
+                frames: line.into_iter().chain(functions).collect(),
+                weights: vec![figures.calls, nanos(figures.time)],
+                ..forms::Stack::default()
+            })
+        })
     }
 }
 

@@ -174,14 +174,10 @@ fn help() -> String {
 
 impl CallsArgs {
     /// What is chosen to show calls.
-    fn chosen(&self) -> Chosen<Format> {
-        let ltrace = Chosen {
-            format: &LTRACE,
-            form: None,
-        };
+    pub(super) fn chosen(&self) -> Chosen<Format> {
         match (self.format, self.ltrace) {
             (Some(chosen), _) => chosen,
-            (None, true) => ltrace,
+            (None, true) => Chosen::entry(&LTRACE),
             (None, false) => Chosen::by_default(FORMATS, self.json),
         }
     }
@@ -199,7 +195,20 @@ impl CallsArgs {
 
     /// Whether what presets of this kind open and close is paired.
     fn pairs(&self, is_it: &dyn Fn(&Preset) -> bool) -> bool {
-        self.count && self.presets.iter().any(is_it)
+        self.is_counted() && self.presets.iter().any(is_it)
+    }
+
+    /// Whether calls are counted, and not shown one by one.
+    fn is_counted(&self) -> bool {
+        self.count || self.chosen().has_stacks()
+    }
+
+    /// So many native frames tell rows apart.
+    fn frames_of_rows(&self) -> usize {
+        match self.chosen().has_stacks() {
+            true => self.frames,
+            false => 0,
+        }
     }
 
     /// What a call must meet: one of `--at`, and `--where`.
@@ -238,7 +247,7 @@ impl Asked for CallsArgs {
     }
 
     fn shows(&self) -> bool {
-        let elsewhere = self.count || self.common.output.is_some();
+        let elsewhere = self.is_counted() || self.common.output.is_some();
         self.common.record.is_none()
             || elsewhere
             || self.json
@@ -278,7 +287,8 @@ impl Asked for CallsArgs {
             } else {
                 self.budget
             },
-            count: self.count,
+            // A process that counts for itself knows no frames.
+            count: self.is_counted() && self.frames_of_rows() == 0,
             bare: false,
             results: self.common.recording().is_some() && self.sort.asks_results(),
             array: self.array,
@@ -295,7 +305,7 @@ impl Asked for CallsArgs {
     }
 
     fn counts(&self) -> bool {
-        self.count
+        self.is_counted()
     }
 
     fn form(&self) -> Option<&'static Form> {
@@ -308,16 +318,16 @@ impl Asked for CallsArgs {
         signatures: &'a Signatures,
         out: Box<dyn Write>,
     ) -> Box<dyn Consumer + 'a> {
-        if self.count {
-            let rows = Rows::new(&self.presets, options.strings, self.demangle);
-            let summary = Summary::new(rows, self.sort, self.format(), out);
-            Box::new(match self.common.recording() {
-                Some(_) => summary,
-                None => summary.live(),
-            })
-        } else {
-            (self.format().events)(self.layout(), signatures, out)
+        if let Some(events) = self.format().events.filter(|_| !self.count) {
+            return events(self.layout(), signatures, out);
         }
+        let rows = Rows::new(&self.presets, options.strings, self.demangle);
+        let rows = rows.by_frames(self.frames_of_rows());
+        let summary = Summary::new(rows, self.sort, self.chosen(), out);
+        Box::new(match self.common.recording() {
+            Some(_) => summary,
+            None => summary.live(),
+        })
     }
 }
 

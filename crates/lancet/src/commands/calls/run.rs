@@ -3,9 +3,12 @@
 use super::CallsArgs;
 use crate::exit::Usage;
 
-use crate::ui::sink::print;
+use crate::cli::format::require_first_or_records;
+use crate::ui::sink::{print, require_room};
+use crate::ui::terminal::Stream;
 use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
+use report::calls::FORMATS;
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -13,15 +16,18 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         print(debug::HELP.as_bytes())?;
         return Ok(0);
     }
+    let output = args.common.output.as_deref();
     if args.now {
-        return match args.flaw() {
-            Some(flaw) => Err(Usage(flaw).into()),
-            None => now::run(
-                &args.common.processes(),
-                args.common.output.as_deref(),
-                args.form(),
-            ),
-        };
+        if let Some(flaw) = args.flaw() {
+            return Err(Usage(flaw).into());
+        }
+        require_first_or_records(args.chosen(), FORMATS, "--now")?;
+        return now::run(&args.common.processes(), output, args.form());
     }
+    require_room(
+        args.chosen().is_text(),
+        output,
+        Stream::beside(&args.common.program),
+    )?;
     watching::run(&args)
 }

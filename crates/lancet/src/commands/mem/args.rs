@@ -7,8 +7,7 @@ use std::time::Duration;
 use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::forms::Chosen;
-use report::mem::folded::Weight;
-use report::mem::{FORMATS, Format, folded};
+use report::mem::{FORMATS, Format, Weight, stacks};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
@@ -112,7 +111,7 @@ pub struct MemArgs {
     #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
     json: bool,
 
-    /// Which figure a folded stack carries
+    /// Which figure is the weight of a stack
     #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = OUTPUT)]
     weight: Figure,
 
@@ -233,7 +232,7 @@ impl MemArgs {
     /// Returns what is wrong with the flags together, if anything is.
     pub fn flaw(&self) -> Option<String> {
         let name = self.chosen().name();
-        if self.format().is_text {
+        if self.chosen().repeats() {
             return None;
         }
         if self.by.is_some() {
@@ -250,10 +249,7 @@ impl MemArgs {
     pub fn chosen(&self) -> Chosen<Format> {
         match (self.format, self.stacks) {
             (Some(chosen), _) => chosen,
-            (None, Some(_)) if !self.json => Chosen {
-                format: &folded::FORMAT,
-                form: None,
-            },
+            (None, Some(_)) if !self.json => Chosen::entry(&stacks::FORMAT),
             (None, _) => Chosen::by_default(FORMATS, self.json),
         }
     }
@@ -275,7 +271,7 @@ impl MemArgs {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
                 // Which has no rows but stacks.
-                _ if !self.format().is_text => By::Stack,
+                _ if !self.chosen().repeats() => By::Stack,
                 (None, None | Some(Grouping::Line)) => By::Line,
                 (None, Some(Grouping::Method)) => By::Method,
                 (None, Some(Grouping::File)) => By::File,

@@ -9,6 +9,7 @@ use crate::ui::sink::Sink;
 pub fn reporter(args: &MemArgs, sink: Sink) -> Reporter {
     let options = Options {
         format: args.format(),
+        stacks: args.chosen().stacks,
         view: args.view(),
         weight: args.weight(),
         style: sink.style,

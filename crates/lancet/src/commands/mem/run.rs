@@ -19,7 +19,11 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
     if let Some(flaw) = args.flaw() {
         return Err(Usage(flaw).into());
     }
-    require_room(args.format().is_text, args.output.as_deref(), args.stream())?;
+    require_room(
+        args.chosen().is_text(),
+        args.output.as_deref(),
+        args.stream(),
+    )?;
     interrupt::catch();
     if args.program.is_empty() {
         attach(args)

@@ -2,13 +2,15 @@
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
-use calls::tamper::Inject;
-use report::forms::{Chosen, Plain};
-use report::syscalls::{FORMATS, STRACE};
+use ::calls::tamper::Inject;
+use report::Writes;
+use report::calls;
+use report::forms::Chosen;
+use report::syscalls::{FORMATS, STRACE, TableForm};
 
 impl SyscallsArgs {
     /// What is chosen to show calls.
-    pub(super) fn chosen(&self) -> Chosen<Plain> {
+    pub(super) fn chosen(&self) -> Chosen<Writes> {
         Chosen::or_default(self.shown.format, FORMATS, self.shown.json)
     }
 
@@ -22,9 +24,44 @@ impl SyscallsArgs {
         self.strace || std::ptr::eq(self.chosen().format, &STRACE)
     }
 
-    /// What cannot be asked with a form of records; `separate`: each thread's lines go into a file of its own.
+    /// How the table of calls is written.
+    pub(super) fn table_form(&self) -> TableForm {
+        match self.chosen().format {
+            Writes::Text { .. } => TableForm::Text,
+            Writes::Records => TableForm::Records,
+            Writes::Stacks => TableForm::Stacks(self.chosen().stacks),
+        }
+    }
+
+    /// How the tables of `--leaks` are written, which are those of `lancet calls`.
+    pub(super) fn leaks_form(&self) -> Chosen<calls::Format> {
+        let Chosen {
+            format,
+            form,
+            stacks,
+        } = self.chosen();
+        let format = match format {
+            Writes::Text { .. } => &calls::LINES,
+            Writes::Records => &calls::JSON,
+            Writes::Stacks => &calls::STACKS,
+        };
+        Chosen {
+            format,
+            form,
+            stacks,
+        }
+    }
+
+    /// Whether calls are counted, and not shown one by one.
+    pub(super) fn is_counted(&self) -> bool {
+        self.count || self.chosen().has_stacks()
+    }
+
+    /// What cannot be asked with a form of records or stacks; `separate`: each thread's lines go into a file of its own.
     pub(super) fn flaw_of_form(&self, separate: bool) -> Option<String> {
-        self.chosen().form?;
+        if !self.has_records() && !self.chosen().has_stacks() {
+            return None;
+        }
         let others = [
             (separate, "-ff"),
             (self.shown.table, "-C"),

@@ -14,11 +14,15 @@ mod way;
 
 pub use args::SyscallsArgs;
 
+use crate::cli::format::require_first_or_records;
 use crate::exit::Usage;
 use crate::ui::piped;
+use crate::ui::sink::require_room;
+use crate::ui::terminal::Stream;
 use crate::watching::Asked as _;
 use crate::watching::{self, now};
 use ::inject::tracee::{User, go_behind, hold_child_signal};
+use report::syscalls::FORMATS;
 
 /// Makes the environment that PROGRAM is to have, and goes behind it if that is asked for (`-D`): before any process or thread of ours
 /// is made that would be left behind.
@@ -52,17 +56,18 @@ pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
 }
 
 fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
-    match args.blocked {
-        true => now::run(
-            &args.common.processes(),
-            args.common.output.as_deref(),
-            args.form(),
-        ),
-        false => {
-            read_tables();
-            watching::run(args)
-        }
+    let output = args.common.output.as_deref();
+    if args.blocked {
+        require_first_or_records(args.chosen(), FORMATS, "--blocked")?;
+        return now::run(&args.common.processes(), output, args.form());
     }
+    require_room(
+        args.chosen().is_text(),
+        output,
+        Stream::beside(&args.common.program),
+    )?;
+    read_tables();
+    watching::run(args)
 }
 
 /// Begins to read what is known of arguments, beside all else that a start does: a program that was started would stand still for it.

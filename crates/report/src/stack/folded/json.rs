@@ -7,14 +7,13 @@ use answer::stack::{Record, SeenAt};
 use super::format::Format;
 use super::stacks::Stacks;
 use super::table::name;
+use crate::Writes;
 use crate::json::line;
 use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    name: "records",
-    about: "Records",
-    has_records: true,
+    writes: Writes::Records,
     write: |stacks, out, _| write(stacks, out),
 };
 
@@ -38,8 +37,8 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             &Record::Place {
                 running: place.running,
                 of_application: place.of_application,
-                place: place.line.place.clone(),
-                native: place.line.native,
+                place: place.line.what.place.clone(),
+                native: place.line.what.native,
                 state: &place.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
@@ -57,8 +56,8 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
                     .at
                     .iter()
                     .map(|(line, seen)| SeenAt {
-                        place: line.place.clone(),
-                        native: line.native,
+                        place: line.what.place.clone(),
+                        native: line.what.native,
                         seen: *seen,
                     })
                     .collect(),

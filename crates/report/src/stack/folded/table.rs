@@ -24,15 +24,17 @@ use frames::live::ties::Lock;
 
 use super::places::{Place, Seen, Waited};
 use super::stacks::Stacks;
+use crate::Writes;
 use crate::figures::{grouped, plural};
 use crate::stack::waits;
 
 /// Two lists of lines for people, and the default.
 pub static FORMAT: Format = Format {
-    name: "table",
-    about: "The lines at which threads run, and those at which they wait",
-    has_records: false,
-    write,
+    writes: Writes::text(
+        "table",
+        "The lines at which threads run, and those at which they wait",
+    ),
+    write: |stacks, out, head| write(stacks, out, head.title),
 };
 
 /// Rows of each part; what is left is added up in one more.

@@ -204,10 +204,10 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, csv, markdown, folded, pprof]
+                             table, memprof, json, csv, markdown, folded, speedscope, svg, pprof]
           --json             The same as --format json
-          --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
-                             born, bytes]
+          --weight <FIGURE>  Which figure is the weight of a stack [default: live] [possible values:
+                             live, born, bytes]
       -o, --output <FILE>    Write to FILE, readable by you alone (mode 0600), instead of standard
                              output (standard error when a program is started)
           --live             A screen that is refreshed each second; where standard output is no
