@@ -10,7 +10,7 @@ use super::format::{Counted, sum};
 use crate::forms::stacks::{self, Frame, Kind, Stack, Stacks, Unit};
 
 /// What is counted of calls.
-pub(crate) const KINDS: &[Kind] = &[
+const KINDS: &[Kind] = &[
     Kind {
         name: "calls",
         unit: Unit::Count,
@@ -23,6 +23,19 @@ pub(crate) const KINDS: &[Kind] = &[
 /// Their numbers.
 pub(crate) const CALLS: usize = 0;
 pub(crate) const TIME: usize = 1;
+
+/// What stacks of calls are of, where a form has one weight this one.
+pub(crate) fn about(one: usize) -> stacks::About<'static> {
+    stacks::About {
+        title: KINDS[one].name.into(),
+        comment: None,
+        time: None,
+        kinds: KINDS,
+        one,
+        first: one,
+        is_ordered: true,
+    }
+}
 
 /// Writes the rows in a form of stacks.
 pub(super) fn print(out: &mut dyn io::Write, counted: &Counted<'_>) -> io::Result<()> {
@@ -41,15 +54,7 @@ impl Stacks for Called<'_> {
             _ if time == 0 => CALLS,
             _ => TIME,
         };
-        stacks::About {
-            title: KINDS[one].name.into(),
-            comment: None,
-            time: None,
-            kinds: KINDS,
-            one,
-            first: one,
-            is_ordered: true,
-        }
+        about(one)
     }
 
     fn each(&self, take: &mut dyn FnMut(&Stack<'_>) -> io::Result<()>) -> io::Result<()> {

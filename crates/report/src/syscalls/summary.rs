@@ -4,7 +4,7 @@
 use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;
 use crate::calls::json::line_of_row;
-use crate::calls::stacks::{CALLS, KINDS, TIME, at_line};
+use crate::calls::stacks::{CALLS, TIME, about, at_line};
 use crate::figures::plural;
 use crate::forms::stacks::{self as forms, Frame, StackForm};
 use crate::text::printable;
@@ -323,19 +323,10 @@ struct Called<'a> {
 
 impl forms::Stacks for Called<'_> {
     fn about(&self) -> forms::About<'_> {
-        let one = match self.order {
+        about(match self.order {
             Order::By(Column::Calls) => CALLS,
             _ => TIME,
-        };
-        forms::About {
-            title: KINDS[one].name.into(),
-            comment: None,
-            time: None,
-            kinds: KINDS,
-            one,
-            first: one,
-            is_ordered: true,
-        }
+        })
     }
 
     fn each(&self, take: &mut dyn FnMut(&forms::Stack<'_>) -> io::Result<()>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! System calls: how they are numbered, and which are open in a ring.
+//! System calls: how they are numbered, and which are open in a ring. The agent writes it, `hooks` reads it.
 
 #[cfg(doc)]
 use super::{Hook, Ring};

@@ -3,7 +3,6 @@
 use super::CallsArgs;
 use crate::exit::Usage;
 
-use crate::cli::format::require_first_or_records;
 use crate::ui::sink::{print, require_room};
 use crate::ui::terminal::Stream;
 use crate::watching::{self, Asked, now};
@@ -16,14 +15,13 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         print(debug::HELP.as_bytes())?;
         return Ok(0);
     }
-    let output = args.common.output.as_deref();
     if args.now {
         if let Some(flaw) = args.flaw() {
             return Err(Usage(flaw).into());
         }
-        require_first_or_records(args.chosen(), FORMATS, "--now")?;
-        return now::run(&args.common.processes(), output, args.form());
+        return now::run(&args.common, args.chosen(), FORMATS, "--now");
     }
+    let output = args.common.output.as_deref();
     require_room(
         args.chosen().is_text(),
         output,

@@ -7,10 +7,11 @@ use std::time::Duration;
 use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::forms::Chosen;
-use report::mem::{FORMATS, Format, Weight, stacks};
+use report::mem::{FORMATS, Format, Options, Reporter, Weight, stacks};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
+use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
 /// How many rows a table has unless `--top` says otherwise.
@@ -304,8 +305,22 @@ impl MemArgs {
         }
     }
 
+    /// Returns the reporter of one run, which writes to `sink`.
+    pub fn reporter(&self, sink: Sink) -> Reporter {
+        let options = Options {
+            format: self.format(),
+            stacks: self.chosen().stacks,
+            view: self.view(),
+            weight: self.weight(),
+            style: sink.style,
+            limit: self.fail_on,
+            growing: self.interval().is_some(),
+        };
+        Reporter::new(sink.out, options)
+    }
+
     /// Returns which figure stands at the end of a folded line.
-    pub fn weight(&self) -> Weight {
+    fn weight(&self) -> Weight {
         match self.weight {
             Figure::Live => Weight::Live,
             Figure::Born => Weight::Born,

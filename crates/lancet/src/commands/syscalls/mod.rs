@@ -14,7 +14,6 @@ mod way;
 
 pub use args::SyscallsArgs;
 
-use crate::cli::format::require_first_or_records;
 use crate::exit::Usage;
 use crate::ui::piped;
 use crate::ui::sink::require_room;
@@ -56,11 +55,10 @@ pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
 }
 
 fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
-    let output = args.common.output.as_deref();
     if args.blocked {
-        require_first_or_records(args.chosen(), FORMATS, "--blocked")?;
-        return now::run(&args.common.processes(), output, args.form());
+        return now::run(&args.common, args.chosen(), FORMATS, "--blocked");
     }
+    let output = args.common.output.as_deref();
     require_room(
         args.chosen().is_text(),
         output,

@@ -28,7 +28,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             looks: stacks.looks,
         },
     )?;
-    let mut places: Vec<_> = stacks.places.iter().collect();
+    let mut places: Vec<_> = stacks.rows.iter().collect();
     places.sort_by_key(|(place, seen)| (!place.running, std::cmp::Reverse(seen.count)));
     for (place, seen) in places {
         let on = seen.on.iter().filter(|(on, _)| !on.is_empty());
@@ -69,7 +69,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::places::{Place, named};
+    use super::super::places::{RowKey, named};
     use super::super::stacks::tests::written;
     use super::*;
 
@@ -80,13 +80,13 @@ mod tests {
             ("app.rb:6 in known?", true, ""),
             ("a.rb:2 in ask", false, " (poll): tcp to 10.0.0.7:80"),
         ] {
-            let place = Place {
+            let place = RowKey {
                 running,
                 of_application: true,
                 line: named(line),
                 state: String::new(),
             };
-            stacks.add_place(place, on.into());
+            stacks.add_row(place, on.into());
         }
         stacks.looks = 1;
         assert_eq!(

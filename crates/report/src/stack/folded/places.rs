@@ -16,7 +16,7 @@ use crate::text::printable;
 
 /// A row: what a thread did, and at which line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowKey {
     /// Whether it ran, or was about to.
     pub running: bool,
     /// Whether the line is the application's. A pool's threads that wait for work have none.
@@ -94,7 +94,7 @@ pub(super) struct Seen {
     pub on: BTreeMap<String, u64>,
 }
 
-impl Place {
+impl RowKey {
     /// Returns the place of a thread, and what it waits for there; `None` for what no thread runs, and where the states
     /// of threads were not asked for.
     pub fn of(
@@ -115,7 +115,7 @@ impl Place {
             parted(stack, &words)
         };
         let place = stack.place();
-        let place = Place {
+        let place = RowKey {
             running,
             of_application: place.is_some_and(|script| !script.is_library()),
             line: match place {

@@ -14,7 +14,7 @@ use frames::live::unwind::End;
 use frames::named::Names;
 use frames::profile::saved::Process;
 
-use super::places::{Place, Seen, Spot, Waited, Where, locked};
+use super::places::{RowKey, Seen, Spot, Waited, Where, locked};
 use crate::forms::stacks::{self, Frame};
 use crate::stack::states::place;
 
@@ -34,7 +34,7 @@ pub struct Stacks {
     /// The stack that each thread had at the last look, by process and thread.
     last: HashMap<i32, HashMap<i32, Rc<Frames>>>,
     names: Names<Spot>,
-    pub(super) places: BTreeMap<Place, Seen>,
+    pub(super) rows: BTreeMap<RowKey, Seen>,
     /// By process and lock.
     pub(super) locks: BTreeMap<(i32, Lock), Waited>,
     /// How often all processes were looked at.
@@ -60,11 +60,11 @@ impl Stacks {
                 now.insert(tid, Rc::clone(&frames));
             }
             *self.counts.entry(frames).or_default() += 1;
-            if let Some((place, on)) = Place::of(modules, stacks, number, &mut self.names) {
+            if let Some((place, on)) = RowKey::of(modules, stacks, number, &mut self.names) {
                 if let Some((lock, held)) = locked(stacks, number) {
                     self.add_wait((pid, lock), held, &place.line);
                 }
-                self.add_place(place, on);
+                self.add_row(place, on);
             }
         }
         self.last.insert(pid, now);
@@ -92,8 +92,8 @@ impl Stacks {
         locks
     }
 
-    pub(super) fn add_place(&mut self, place: Place, on: String) {
-        let seen = self.places.entry(place).or_default();
+    pub(super) fn add_row(&mut self, place: RowKey, on: String) {
+        let seen = self.rows.entry(place).or_default();
         seen.count += 1;
         // The peers of a server are many, and the first ones say enough.
         if seen.on.len() < MOST_PEERS || seen.on.contains_key(&on) {

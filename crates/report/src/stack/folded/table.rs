@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use super::format::Format;
 use frames::live::ties::Lock;
 
-use super::places::{Place, Seen, Waited};
+use super::places::{RowKey, Seen, Waited};
 use super::stacks::Stacks;
 use crate::Writes;
 use crate::figures::{grouped, plural};
@@ -42,7 +42,7 @@ const ROWS: usize = 12;
 
 /// Writes the table. 100 % is one thread for all the time.
 pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
-    let places = || stacks.places.iter();
+    let places = || stacks.rows.iter();
     let looks = stacks.looks.max(1) as f64;
     let threads = |running: bool| {
         let these = places().filter(|(place, _)| place.running == running);
@@ -54,7 +54,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()
         "{title}: {ran:.1} threads ran and {waited:.1} waited, on average (100 % is one thread all the time)"
     )?;
     for (name, running) in [("running", true), ("waiting", false)] {
-        let mut rows: Vec<(&Place, &Seen)> = places()
+        let mut rows: Vec<(&RowKey, &Seen)> = places()
             .filter(|(place, _)| place.running == running)
             .collect();
         if rows.is_empty() {
@@ -121,7 +121,7 @@ pub(super) fn name(lock: Lock) -> String {
     }
 }
 
-fn row(place: &Place, seen: &Seen) -> String {
+fn row(place: &RowKey, seen: &Seen) -> String {
     let mut text = place.line.text.clone();
     if !place.state.is_empty() {
         text += &format!(": {}", place.state);
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_runs_comes_first_and_a_pool_last() {
         let mut stacks = Stacks::default();
-        let place = |line: &str, running, of_application, state: &str| Place {
+        let place = |line: &str, running, of_application, state: &str| RowKey {
             running,
             of_application,
             line: named(line),
@@ -192,7 +192,7 @@ mod tests {
             ),
         ] {
             for _ in 0..count {
-                stacks.add_place(place.clone(), on.to_owned());
+                stacks.add_row(place.clone(), on.to_owned());
             }
         }
         stacks.looks = 4;

@@ -1,5 +1,7 @@
 //! What a command line amounts to, and what is refused in which words.
 
+mod reports;
+
 use clap::{CommandFactory, Parser};
 
 use super::*;

@@ -46,7 +46,7 @@ fn reporter_of(flags: &str) -> (Reporter, Page) {
         style: Style::default(),
         form: None,
     };
-    (reporter(&args, sink), page)
+    (args.reporter(sink), page)
 }
 
 fn guest(pid: i32, second: u64) -> Census {
