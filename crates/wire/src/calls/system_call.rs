@@ -1,4 +1,5 @@
-//! System calls: how they are numbered, and which are open in a ring. The agent writes it, `hooks` reads it.
+//! System calls: how they are numbered, and which are open in a ring. `hooks` numbers them for the
+//! agent, which keeps the open ones.
 
 #[cfg(doc)]
 use super::{Hook, Ring};
