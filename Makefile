@@ -149,7 +149,7 @@ deps-soak: deps-test
 # Programs of which everything is hooked.
 	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 # Frameworks of which nobody is to be suspected.
-	@.ci/apt python3-fastapi python3-uvicorn python3-pandas libmojolicious-perl
+	@.ci/apt python3-fastapi python3-uvicorn python3-pandas supervisor libmojolicious-perl starman ruby-sidekiq redis-server rubocop
 # What Redmine depends on.
 	@.ci/apt mariadb-server-core mariadb-client-core puma rake ruby-rails ruby-actionpack-action-caching ruby-actionpack-xml-parser \
 		ruby-commonmarker ruby-csv ruby-html-pipeline ruby-jquery-rails ruby-mail ruby-mini-mime ruby-mysql2 ruby-net-ldap ruby-nokogiri \
