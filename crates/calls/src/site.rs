@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frames::named::Named;
+use frames::labels::Labelled;
 use hooks::rings::Line;
 
 /// The key of a row: the function's name with what a preset's calls have in common, and where it is called.
@@ -10,7 +10,7 @@ pub type Key = (String, Site);
 
 /// Where the calls of a row come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Site(Named<Origin>);
+pub struct Site(Labelled<Origin>);
 
 /// A line of a script, native frames within it.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +22,11 @@ struct Origin {
 impl Site {
     /// A line of a script.
     pub fn of(line: &Arc<Line>) -> Self {
-        Site(Named {
-            text: line.to_string(),
-            what: Origin {
-                line: Some(line.clone()),
-                callers: Vec::new(),
-            },
-        })
+        let origin = Origin {
+            line: Some(line.clone()),
+            callers: Vec::new(),
+        };
+        Site(Labelled::new(&line.to_string(), origin))
     }
 
     /// The native frames around calls, the caller first, and the line of a script around them, if there is one.
@@ -38,18 +36,14 @@ impl Site {
             .iter()
             .map(String::as_str)
             .chain(line_text.as_deref());
-        Site(Named {
-            text: text.collect::<Vec<_>>().join(" ← "),
-            what: Origin {
-                line: line.cloned(),
-                callers,
-            },
-        })
+        let text = text.collect::<Vec<_>>().join(" ← ");
+        let line = line.cloned();
+        Site(Labelled::new(&text, Origin { line, callers }))
     }
 
     /// As a table has it: `app.rb:12 in 'show'`; empty where nothing is known.
     pub fn text(&self) -> &str {
-        &self.0.text
+        self.0.text()
     }
 
     /// The line of a script, if one is known.

@@ -149,6 +149,11 @@ impl Rows {
         self.unit
     }
 
+    /// Whether calls were noted one by one. Their times hold what that costs, which is more than many a call takes.
+    pub fn are_noted(&self) -> bool {
+        self.times.is_some()
+    }
+
     /// Returns the descriptors that are still open when no more events come, if a preset needs them.
     pub fn still_open(&self) -> Option<&StillOpen> {
         self.still_open.as_ref()

@@ -29,15 +29,27 @@ pub fn require_first_or_records<F: Format>(
     formats: &'static [&'static F],
     what: &str,
 ) -> Result<(), Usage> {
+    match lacks_form(chosen, formats, what) {
+        Some(text) => Err(Usage(text)),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong where such an answer is asked for in another format.
+pub fn lacks_form<F: Format>(
+    chosen: Chosen<F>,
+    formats: &'static [&'static F],
+    what: &str,
+) -> Option<String> {
     if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
-        return Ok(());
+        return None;
     }
     let first = Chosen::entry(formats[0]).name();
     let others = Chosen::all(formats).filter(|one| one.form.is_some());
     let others: Vec<&str> = others.map(|one| one.name()).collect();
-    Err(Usage(format!(
+    Some(format!(
         "{what} has no --format {}: there are {first}, {}",
         chosen.name(),
         others.join(", ")
-    )))
+    ))
 }

@@ -45,7 +45,7 @@ impl Sink {
         };
         let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
         let (queue, written) = queued(Patient::new(to), Kind::Lines, most_wait, explain);
-        let queue = queue.with_heads(form.and_then(Form::heads));
+        let queue = queue.with_heads(form.and_then(Form::head_test));
         Ok((Box::new(queue), written))
     }
 

@@ -140,6 +140,29 @@ fn every_answer_with_stacks_has_every_form_of_stacks() {
     for line in STACKS {
         has_stacks(&guest, line, "leak.rb");
     }
+    // What is weighed: the time where the process counts for itself, what costs nothing to note where each call is noted, and what there is
+    // where no clock is read.
+    for (line, unit) in [
+        ("lancet calls -p PID -x rb_str_modify", "nanoseconds"),
+        ("lancet calls -w 1 -p PID -x rb_str_modify", "none"),
+        ("lancet calls --sort calls -p PID -x rb_str_modify", "none"),
+        ("lancet syscalls -p PID", "nanoseconds"),
+        ("lancet syscalls -U name,calls -S name -p PID", "none"),
+    ] {
+        let line = format!("{line} --for 300ms --format speedscope");
+        let output = answer(&guest, &line);
+        let file: Value = serde_json::from_str(&output.stdout).expect("JSON");
+        let profile = &file["profiles"][0];
+        assert_eq!(profile["unit"], unit, "{line}: {file}");
+        assert!(
+            profile["samples"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty()),
+            "{line}: {file}"
+        );
+        let name = profile["name"].as_str().unwrap_or_default();
+        assert!(name.contains(&format!("(PID {})", guest.pid)), "{name}");
+    }
     assert!(guest.ends_well());
     let Some(guest) = scenario("busy.rb", &[]) else {
         return;
@@ -216,6 +239,22 @@ fn a_form_that_an_answer_has_not_is_refused_with_those_that_it_has() {
         (
             "lancet calls --now -p PID --format pprof",
             "--now has no --format pprof: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls --leaks -p PID --format folded",
+            "--leaks has no --format folded: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls --blocked -p PID --strace",
+            "--blocked has no --format strace: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet calls -c --preset files -p PID --format folded",
+            "has no --format folded: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet calls -x read -p PID --sort calls",
+            "--sort is the order of what is counted: ask for -c",
         ),
         (
             "lancet syscalls -C -p PID --format folded",

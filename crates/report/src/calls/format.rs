@@ -17,8 +17,10 @@ pub struct Counted<'a> {
     pub processes: &'a Processes,
     /// By function and script line.
     pub rows: &'a [(&'a Key, &'a Row)],
-    /// What that order is.
-    pub order: Order,
+    /// What that order is, if one was asked for.
+    pub order: Option<Order>,
+    /// Times hold what it costs to note a call.
+    pub are_noted: bool,
     /// How long what was counted lasted.
     pub lasted: Duration,
     /// Nanoseconds in one tick of the clock that times were taken with.

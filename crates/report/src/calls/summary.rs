@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 pub struct Summary {
     processes: Processes,
     rows: Rows,
-    order: Order,
+    /// The order that was asked for.
+    order: Option<Order>,
     /// When what runs was begun to be watched; `None` = it was recorded.
     began: Option<Instant>,
     chosen: Chosen<Format>,
@@ -22,7 +23,12 @@ pub struct Summary {
 
 impl Summary {
     /// Adds events to `rows` and writes them at the end.
-    pub fn new(rows: Rows, order: Order, chosen: Chosen<Format>, out: Box<dyn Write>) -> Self {
+    pub fn new(
+        rows: Rows,
+        order: Option<Order>,
+        chosen: Chosen<Format>,
+        out: Box<dyn Write>,
+    ) -> Self {
         Summary {
             processes: Processes::default(),
             rows,
@@ -65,8 +71,9 @@ impl Consumer for Summary {
         self.rows.finish(&end);
         let counted = Counted {
             processes: &self.processes,
-            rows: &self.rows.sorted(self.order),
+            rows: &self.rows.sorted(self.order.unwrap_or_default()),
             order: self.order,
+            are_noted: self.rows.are_noted(),
             lasted: self.lasted(),
             unit: self.rows.unit(),
             still_open: self.rows.still_open(),

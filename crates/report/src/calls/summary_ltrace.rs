@@ -64,7 +64,8 @@ mod tests {
         let counted = Counted {
             processes: &Processes::default(),
             rows: &[(&key, &row), (&key, &row)],
-            order: Default::default(),
+            order: None,
+            are_noted: false,
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,
@@ -94,7 +95,8 @@ mod tests {
         let counted = Counted {
             processes: &Processes::default(),
             rows: &rows,
-            order: Default::default(),
+            order: None,
+            are_noted: false,
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,

@@ -28,12 +28,31 @@ pub(super) static FORM: Form = Form {
 /// So many rows are looked at for the head.
 const MOST_WAITING: usize = 1000;
 
+/// Rows of which `--top` and `--min` cut some off. How many is known behind the last one, when the head of a long table was written.
+const CUT: &[&str] = &[
+    "row",
+    "before",
+    "growth",
+    "holder",
+    "group",
+    "garbage",
+    "equal_texts",
+    "same_name",
+    "sparse",
+    "way",
+];
+
+/// The fields of what was cut off that no row has.
+const REST: &[&str] = &["of", "rows"];
+
 #[derive(Default)]
 struct Csv {
     /// The fields of the table that was begun; empty: none was.
     head: Vec<String>,
     /// Rows that came before it.
     waiting: Vec<Record>,
+    /// Fields that its head has whether a row has them or not.
+    reserved: &'static [&'static str],
     /// A table was written before.
     is_next: bool,
 }
@@ -49,6 +68,11 @@ impl Csv {
         for (name, _) in waiting.iter().flat_map(|row| &row.fields) {
             if !self.head.contains(name) {
                 self.head.push(name.clone());
+            }
+        }
+        for name in std::mem::take(&mut self.reserved) {
+            if !self.head.iter().any(|known| known == name) {
+                self.head.push((*name).to_owned());
             }
         }
         if std::mem::replace(&mut self.is_next, true) {
@@ -87,10 +111,14 @@ impl Show for Csv {
             return self.row(&record, out);
         }
         self.waiting.push(record);
-        match self.waiting.len() < MOST_WAITING {
-            true => Ok(()),
-            false => self.begin(out),
+        if self.waiting.len() < MOST_WAITING {
+            return Ok(());
         }
+        let is_cut = |row: &Record| CUT.contains(&row.kind.as_str());
+        if self.waiting.iter().any(is_cut) {
+            self.reserved = REST;
+        }
+        self.begin(out)
     }
 
     fn rest(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -188,6 +216,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_off_of_a_long_table_is_a_row_of_it() {
+        let row = |number: usize| format!("{{\"record\":\"row\",\"live\":{number}}}");
+        let mut lines: Vec<String> = (0..=MOST_WAITING).map(row).collect();
+        lines.push(r#"{"record":"total","live":9,"rest":{"rows":12,"live":4}}"#.to_owned());
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let text = shown(&FORM, &lines);
+        assert!(text.starts_with("record,live,of,rows\nrow,0,,\n"), "{text}");
+        assert!(text.ends_with("row,1000,,\nrest,4,,12\n"), "{text}");
+    }
+
+    #[test]
     fn a_number_is_none_that_would_be_computed() {
         for text in [
             "-1",
@@ -219,13 +258,13 @@ mod tests {
 
     #[test]
     fn another_field_begins_another_table() {
-        let row = |number: usize| format!("{{\"record\":\"row\",\"a\":{number}}}");
+        let row = |number: usize| format!("{{\"record\":\"place\",\"a\":{number}}}");
         let mut lines: Vec<String> = (0..MOST_WAITING).map(row).collect();
         lines.push(row(7));
-        lines.push(r#"{"record":"row","b":8}"#.to_owned());
+        lines.push(r#"{"record":"place","b":8}"#.to_owned());
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let text = shown(&FORM, &lines);
-        assert!(text.starts_with("record,a\nrow,0\n"), "{text}");
-        assert!(text.ends_with("row,7\n\nrecord,b\nrow,8\n"), "{text}");
+        assert!(text.starts_with("record,a\nplace,0\n"), "{text}");
+        assert!(text.ends_with("place,7\n\nrecord,b\nplace,8\n"), "{text}");
     }
 }

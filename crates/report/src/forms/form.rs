@@ -28,8 +28,8 @@ impl Form {
         self.says_losses
     }
 
-    /// Whether lines behind this one cannot be understood without it. A head is behind an empty line where it is not the first one.
-    pub fn heads(&self) -> Option<fn(&[u8]) -> bool> {
+    /// What tells whether lines behind this one cannot be understood without it; `None`: no line is such a head. A head is behind an empty line where it is not the first one.
+    pub fn head_test(&self) -> Option<fn(&[u8]) -> bool> {
         self.is_head
     }
 

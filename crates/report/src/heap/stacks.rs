@@ -41,9 +41,13 @@ type Take<'a> = dyn FnMut(&Stack<'_>) -> io::Result<()> + 'a;
 
 impl Stacks for Held<'_> {
     fn about(&self) -> stacks::About<'_> {
+        let about = self.0.analysis.snapshot().about();
+        let process = about.command_line.join(" ");
+        let what = "who holds the living objects, in bytes";
+        let title = format!("{process} (PID {}): {what}", about.pid);
         stacks::About {
-            title: "who holds the living objects, in bytes".into(),
-            comment: None,
+            comment: Some(title.clone()),
+            title: title.into(),
             time: None,
             kinds: &[Kind {
                 name: "inuse_space",

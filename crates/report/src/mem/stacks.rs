@@ -95,9 +95,10 @@ impl Stacks for Rows<'_> {
             Weight::Live => (2, "living objects"),
             Weight::Bytes => (BYTES, "bytes of living objects"),
         };
+        let title = format!("{}: {what}", self.census.command.join(" "));
         stacks::About {
-            title: format!("{}: {what}", self.census.command.join(" ")).into(),
-            comment: None,
+            comment: Some(title.clone()),
+            title: title.into(),
             time: None,
             kinds: KINDS,
             one,

@@ -4,7 +4,7 @@
 use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;
 use crate::calls::json::line_of_row;
-use crate::calls::stacks::{CALLS, TIME, about, at_line};
+use crate::calls::stacks::{CALLS, TIME, about, at_line, weight};
 use crate::figures::plural;
 use crate::forms::stacks::{self as forms, Frame, StackForm};
 use crate::text::printable;
@@ -104,9 +104,12 @@ pub struct Summary {
     /// The row of each site; the site is kept, so that its addresses stay its own.
     sites: HashMap<Key, (Site, usize)>,
     stacks: Stacks<Open>,
+    /// Calls were noted one by one.
+    are_noted: bool,
     /// How many calls have not returned, but for those that never do.
     unfinished: u64,
-    order: Order,
+    /// The order that was asked for.
+    order: Option<Order>,
     columns: Columns,
     /// As strace prints it: no row for each line and function.
     strace: bool,
@@ -125,13 +128,19 @@ pub struct Summary {
 
 impl Summary {
     /// Makes the table, without a row yet.
-    pub fn new(layout: &Layout, order: Order, columns: Columns, out: Box<dyn Write>) -> Self {
+    pub fn new(
+        layout: &Layout,
+        order: Option<Order>,
+        columns: Columns,
+        out: Box<dyn Write>,
+    ) -> Self {
         Summary {
             processes: Processes::default(),
             rows: Vec::new(),
             by_name: HashMap::new(),
             sites: HashMap::new(),
             stacks: Stacks::default(),
+            are_noted: false,
             unfinished: 0,
             order,
             columns,
@@ -279,8 +288,8 @@ impl Summary {
         // What only statuses or durations that were not asked for happened to is in no row.
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         rows.retain(|row| row.figures.calls != 0);
-        self.order
-            .sort(&mut rows, |row| (row.figures, row.name.clone()));
+        let order = self.order.unwrap_or_else(|| self.columns.order());
+        order.sort(&mut rows, |row| (row.figures, row.name.clone()));
         let mut all = Figures::default();
         for row in &rows {
             all.add(&row.figures);
@@ -292,8 +301,10 @@ impl Summary {
                 return print_json(&rows, &all, &mut *self.out);
             }
             TableForm::Stacks(form) => {
-                let order = self.order;
-                return form.write(&Called { rows, order }, &mut *self.out);
+                let called = Called { rows, table: self };
+                let mut text = Vec::new();
+                form.write(&called, &mut text)?;
+                return self.out.write_all(&text);
             }
         }
         let mut text = String::new();
@@ -315,18 +326,27 @@ impl Summary {
     }
 }
 
+/// How many calls there are, and their time.
+fn weights(figures: &Figures) -> [u64; 2] {
+    [figures.calls, nanos(figures.time)]
+}
+
 /// The rows as stacks.
 struct Called<'a> {
     rows: Vec<&'a Row>,
-    order: Order,
+    table: &'a Summary,
 }
 
 impl forms::Stacks for Called<'_> {
     fn about(&self) -> forms::About<'_> {
-        about(match self.order {
-            Order::By(Column::Calls) => CALLS,
-            _ => TIME,
-        })
+        let asked = match self.table.order {
+            Some(Order::By(Column::Calls)) => Some(CALLS),
+            Some(Order::By(Column::Total | Column::Share)) => Some(TIME),
+            _ => None,
+        };
+        let rows: Vec<_> = self.rows.iter().map(|row| weights(&row.figures)).collect();
+        let one = weight(asked, self.table.are_noted, &rows);
+        about(&self.table.processes, one)
     }
 
     fn each(&self, take: &mut dyn FnMut(&forms::Stack<'_>) -> io::Result<()>) -> io::Result<()> {
@@ -336,7 +356,7 @@ impl forms::Stacks for Called<'_> {
             let functions = functions.map(|name| Frame::named(&**name));
             take(&forms::Stack {
                 frames: line.into_iter().chain(functions).collect(),
-                weights: vec![figures.calls, nanos(figures.time)],
+                weights: weights(figures).to_vec(),
                 ..forms::Stack::default()
             })
         })
@@ -381,6 +401,7 @@ impl Consumer for Summary {
                     began.line = None;
                     began.callers.clear();
                 }
+                self.are_noted = true;
                 let open = Open {
                     row: self.row(began),
                     began: at.time,

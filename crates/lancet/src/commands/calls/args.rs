@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use crate::cli::duration::parse;
-use crate::cli::format::one_of;
+use crate::cli::format::{lacks_form, one_of};
 use crate::ui::terminal::Stream;
 use crate::watching::Asked;
 use crate::watching::args::{Common, SHOW, TIME, WHICH};
@@ -37,7 +37,7 @@ pub struct CallsArgs {
     /// Show what each thread is in right now, also what began before: in which call, for how long, on which peer, for whose
     /// lock. Nothing is hooked
     #[arg(long, requires = "pids", help_heading = WHICH)]
-    #[arg(conflicts_with_all = ["program", "follow", "x", "e", "l", "presets", "system_calls", "only", "condition", "min_time", "watch_for", "count", "record", "ltrace"])]
+    #[arg(conflicts_with_all = ["program", "follow", "x", "e", "l", "presets", "system_calls", "only", "condition", "min_time", "watch_for", "count", "sort", "record", "ltrace"])]
     pub now: bool,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
@@ -94,10 +94,10 @@ pub struct CallsArgs {
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Order of the table of -c: time, calls, mean, max, name; wall: by time, with the share of the time that passed; failed,
+    /// Order of the table of -c [default: time]: time, calls, mean, max, name; wall: by time, with the share of the time that passed; failed,
     /// bytes: by what calls returned
-    #[arg(long, value_name = "COLUMN", default_value = "time", value_parser = order, requires = "count", help_heading = SHOW)]
-    pub sort: Order,
+    #[arg(long, value_name = "COLUMN", value_parser = order, help_heading = SHOW)]
+    pub sort: Option<Order>,
 
     /// Say on standard error what lancet does; MASK is octal, -Dh lists it
     #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
@@ -255,6 +255,16 @@ impl Asked for CallsArgs {
     }
 
     fn flaw(&self) -> Option<String> {
+        if self.sort.is_some() && !self.is_counted() {
+            return Some("--sort is the order of what is counted: ask for -c".to_owned());
+        }
+        // What is open and what is not freed is no stack.
+        let preset = self.presets.iter();
+        let mut preset = preset.filter(|preset| preset.allocations || preset.descriptors);
+        if self.chosen().has_stacks() && preset.next().is_some() {
+            let what = "a preset that pairs what is opened or allocated with its end";
+            return lacks_form(self.chosen(), FORMATS, what);
+        }
         let pairs = self.pairs(&|preset| preset.allocations);
         let chooses =
             self.asked().is_some() || self.min_time.is_some() || !self.common.within.is_empty();
@@ -290,7 +300,8 @@ impl Asked for CallsArgs {
             // A process that counts for itself knows no frames.
             count: self.is_counted() && self.frames_of_rows() == 0,
             bare: false,
-            results: self.common.recording().is_some() && self.sort.asks_results(),
+            results: self.common.recording().is_some()
+                && self.sort.is_some_and(Order::asks_results),
             array: self.array,
             frames: self.frames,
             ltrace: self.format().like_ltrace,
@@ -374,6 +385,30 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: CallsArgs,
+    }
+
+    fn flaw(words: &[&str]) -> Option<String> {
+        let line = Line::parse_from([&["calls", "-p", "7"], words].concat());
+        line.args.flaw()
+    }
+
+    #[test]
+    fn an_order_is_of_what_is_counted() {
+        for counted in [&["-c"][..], &["--format", "folded"]] {
+            assert_eq!(flaw(&[counted, &["--sort", "calls"]].concat()), None);
+        }
+        assert!(flaw(&["--sort", "calls"]).is_some_and(|flaw| flaw.contains("-c")));
+    }
+
+    #[test]
+    fn what_is_open_is_no_stack() {
+        for preset in ["files", "alloc"] {
+            let asked = |form| flaw(&["-c", "--preset", preset, "--format", form]);
+            let refused = "has no --format svg: there are lines, json, csv, markdown";
+            assert!(asked("svg").is_some_and(|flaw| flaw.ends_with(refused)));
+            assert_eq!(asked("csv"), None);
+        }
+        assert_eq!(flaw(&["--preset", "sql", "--format", "svg"]), None);
     }
 
     /// Where one lost call spoils the answer, the process waits longer for it, unless the user says how long.

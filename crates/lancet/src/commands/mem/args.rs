@@ -67,7 +67,7 @@ pub struct MemArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     budget: u32,
 
-    /// What makes a row [default: line]
+    /// What makes a row [default: line, of forms of stacks the function that made the objects]
     #[arg(long, value_name = "WHAT", help_heading = ROWS)]
     by: Option<Grouping>,
 
@@ -236,11 +236,6 @@ impl MemArgs {
         if self.chosen().repeats() {
             return None;
         }
-        if self.by.is_some() {
-            return Some(format!(
-                "the rows of --format {name} are call paths: leave --by away"
-            ));
-        }
         self.every.map(|_| {
             format!("--format {name} is one profile, and --every makes many: leave --every away, or take --for")
         })
@@ -271,8 +266,7 @@ impl MemArgs {
         View {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
-                // Which has no rows but stacks.
-                _ if !self.chosen().repeats() => By::Stack,
+                (None, None) if self.chosen().has_stacks() => By::Stack,
                 (None, None | Some(Grouping::Line)) => By::Line,
                 (None, Some(Grouping::Method)) => By::Method,
                 (None, Some(Grouping::File)) => By::File,

@@ -460,15 +460,14 @@ impl Asked for SyscallsArgs {
         );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
-            let order = self.sort.unwrap_or_else(|| columns.order());
-            let table = Summary::new(&self.layout(), order, columns, out);
+            let table = Summary::new(&self.layout(), self.sort, columns, out);
             Box::new(table.in_form(self.table_form()))
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
-                let counted = Counted::new(rows, Default::default(), self.leaks_form(), out);
+                let counted = Counted::new(rows, None, self.leaks_form(), out);
                 Box::new(if live { counted.live() } else { counted })
             }
             (_, true, _) => table(out),

@@ -2,6 +2,7 @@
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
+use crate::cli::format::lacks_form;
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
@@ -11,7 +12,10 @@ use report::syscalls::{FORMATS, STRACE, TableForm};
 impl SyscallsArgs {
     /// What is chosen to show calls.
     pub(super) fn chosen(&self) -> Chosen<Writes> {
-        Chosen::or_default(self.shown.format, FORMATS, self.shown.json)
+        match self.strace {
+            true => Chosen::entry(&STRACE),
+            false => Chosen::or_default(self.shown.format, FORMATS, self.shown.json),
+        }
     }
 
     /// Whether they are shown by their records.
@@ -21,7 +25,7 @@ impl SyscallsArgs {
 
     /// Whether all is as strace does it.
     pub(super) fn is_strace(&self) -> bool {
-        self.strace || std::ptr::eq(self.chosen().format, &STRACE)
+        std::ptr::eq(self.chosen().format, &STRACE)
     }
 
     /// How the table of calls is written.
@@ -41,9 +45,9 @@ impl SyscallsArgs {
             stacks,
         } = self.chosen();
         let format = match format {
-            Writes::Text { .. } => &calls::LINES,
             Writes::Records => &calls::JSON,
-            Writes::Stacks => &calls::STACKS,
+            // What is open has no stacks, and is not asked for in a form of these.
+            Writes::Text { .. } | Writes::Stacks => &calls::LINES,
         };
         Chosen {
             format,
@@ -61,6 +65,9 @@ impl SyscallsArgs {
     pub(super) fn flaw_of_form(&self, separate: bool) -> Option<String> {
         if !self.has_records() && !self.chosen().has_stacks() {
             return None;
+        }
+        if self.leaks && self.chosen().has_stacks() {
+            return lacks_form(self.chosen(), FORMATS, "--leaks");
         }
         let others = [
             (separate, "-ff"),

@@ -80,6 +80,10 @@ impl Tree {
         }];
         stacks.each(&mut |stack| {
             let weight = stack.weights[one];
+            if weight == 0 {
+                // The picture would be as high as what is not in it.
+                return Ok(());
+            }
             let mut at = 0;
             nodes[at].weight = nodes[at].weight.saturating_add(weight);
             for frame in stack.texts() {
@@ -198,6 +202,14 @@ mod tests {
         let held = Seen::new(BYTES, vec![stack("a", &[8])]);
         let picture = shown(&FORM, &held);
         assert!(picture.contains("a: 8 bytes (100.0%)"), "{picture}");
+    }
+
+    #[test]
+    fn a_picture_is_as_high_as_what_is_in_it() {
+        let seen = vec![stack("a b", &[1]), stack("a b c d e f", &[0])];
+        let seen = shown(&FORM, &Seen::new(SAMPLES, seen));
+        let alone = shown(&FORM, &Seen::new(SAMPLES, vec![stack("a b", &[1])]));
+        assert_eq!(seen, alone);
     }
 
     #[test]

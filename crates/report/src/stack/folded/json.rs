@@ -28,18 +28,18 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             looks: stacks.looks,
         },
     )?;
-    let mut places: Vec<_> = stacks.rows.iter().collect();
-    places.sort_by_key(|(place, seen)| (!place.running, std::cmp::Reverse(seen.count)));
-    for (place, seen) in places {
+    let mut rows: Vec<_> = stacks.rows.iter().collect();
+    rows.sort_by_key(|(row, seen)| (!row.running, std::cmp::Reverse(seen.count)));
+    for (row, seen) in rows {
         let on = seen.on.iter().filter(|(on, _)| !on.is_empty());
         line(
             out,
             &Record::Place {
-                running: place.running,
-                of_application: place.of_application,
-                place: place.line.what.place.clone(),
-                native: place.line.what.native,
-                state: &place.state,
+                running: row.running,
+                of_application: row.of_application,
+                place: row.line.what.place.clone(),
+                native: row.line.what.native,
+                state: &row.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
             },

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use frames::labels::{Labelled, Labels};
 use frames::live::loaded::Modules;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::{Lock, lock, waits_for};
-use frames::named::{Named, Names};
 use vm::library::within;
 
 use crate::stack::states::{Words, place, sleeping, words};
@@ -28,7 +28,7 @@ pub(super) struct RowKey {
 }
 
 /// Where a thread was: `/srv/app.rb:12 in Object#total`; a native function, where no script runs.
-pub(super) type Where = Named<Spot>;
+pub(super) type Where = Labelled<Spot>;
 
 /// The same for programs.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Spot {
 }
 
 /// Returns the line of a script.
-fn of_script(script: &Script, names: &mut Names<Spot>) -> Rc<Where> {
+fn of_script(script: &Script, labels: &mut Labels<Spot>) -> Rc<Where> {
     let write = |text: &mut String| {
         *text += &printable(within(&script.path));
         // Writing to a String cannot fail.
@@ -50,14 +50,14 @@ fn of_script(script: &Script, names: &mut Names<Spot>) -> Rc<Where> {
             printable(script.full_name())
         );
     };
-    names.of(write, || Spot {
+    labels.intern("", write, || Spot {
         place: place(script).owned(),
         native: false,
     })
 }
 
 /// Returns the innermost function that has a name, as `libc.so.6: memcpy`.
-fn of_native(modules: &Modules, stack: &Stack, names: &mut Names<Spot>) -> Rc<Where> {
+fn of_native(modules: &Modules, stack: &Stack, labels: &mut Labels<Spot>) -> Rc<Where> {
     let named = stack.lines.iter().find_map(|line| {
         let name = line.function.as_ref()?.name.as_ref()?;
         Some((modules.get(line.module?)?.name(), name))
@@ -71,7 +71,7 @@ fn of_native(modules: &Modules, stack: &Stack, names: &mut Names<Spot>) -> Rc<Wh
         None => *text += "(no function that has a name)",
     };
     let (file, name) = named.map_or(("", ""), |(file, name)| (file, name));
-    names.of(write, || Spot {
+    labels.intern("", write, || Spot {
         place: answer::place::Place::new(file, 0, name.to_owned()).owned(),
         native: true,
     })
@@ -95,13 +95,13 @@ pub(super) struct Seen {
 }
 
 impl RowKey {
-    /// Returns the place of a thread, and what it waits for there; `None` for what no thread runs, and where the states
+    /// Returns the row of a thread, and what it waits for there; `None` for what no thread runs, and where the states
     /// of threads were not asked for.
     pub fn of(
         modules: &Modules,
         stacks: &[Stack],
         number: usize,
-        names: &mut Names<Spot>,
+        labels: &mut Labels<Spot>,
     ) -> Option<(Self, String)> {
         let stack = &stacks[number];
         if stack.parked.is_some() {
@@ -114,17 +114,17 @@ impl RowKey {
         } else {
             parted(stack, &words)
         };
-        let place = stack.place();
-        let place = RowKey {
+        let script = stack.place();
+        let row = RowKey {
             running,
-            of_application: place.is_some_and(|script| !script.is_library()),
-            line: match place {
-                Some(script) => of_script(script, names),
-                None => of_native(modules, stack, names),
+            of_application: script.is_some_and(|script| !script.is_library()),
+            line: match script {
+                Some(script) => of_script(script, labels),
+                None => of_native(modules, stack, labels),
             },
             state,
         };
-        Some((place, on))
+        Some((row, on))
     }
 }
 
@@ -168,11 +168,9 @@ pub(super) fn named(text: &str) -> Rc<Where> {
     let (place, function) = text.split_once(" in ").unwrap_or((text, ""));
     let (path, line) = place.split_once(':').unwrap_or((place, "0"));
     let line = line.parse().unwrap_or_default();
-    Rc::new(Where {
-        text: text.to_owned(),
-        what: Spot {
-            place: answer::place::Place::new(path, line, function).owned(),
-            native: false,
-        },
-    })
+    let spot = Spot {
+        place: answer::place::Place::new(path, line, function).owned(),
+        native: false,
+    };
+    Rc::new(Where::new(text, spot))
 }

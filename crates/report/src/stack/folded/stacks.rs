@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::rc::Rc;
 
+use frames::labels::Labels;
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::Lock;
 use frames::live::unwind::End;
-use frames::named::Names;
 use frames::profile::saved::Process;
 
 use super::places::{RowKey, Seen, Spot, Waited, Where, locked};
@@ -33,7 +33,7 @@ pub struct Stacks {
     counts: BTreeMap<Rc<Frames>, u64>,
     /// The stack that each thread had at the last look, by process and thread.
     last: HashMap<i32, HashMap<i32, Rc<Frames>>>,
-    names: Names<Spot>,
+    labels: Labels<Spot>,
     pub(super) rows: BTreeMap<RowKey, Seen>,
     /// By process and lock.
     pub(super) locks: BTreeMap<(i32, Lock), Waited>,
@@ -54,17 +54,17 @@ impl Stacks {
             let known = before.get(&tid).filter(|_| look.kept.contains(&tid));
             let frames = match known.filter(|_| stack.parked.is_none()) {
                 Some(frames) => Rc::clone(frames),
-                None => frames(modules, stack, &mut self.names).into(),
+                None => frames(modules, stack, &mut self.labels).into(),
             };
             if stack.parked.is_none() {
                 now.insert(tid, Rc::clone(&frames));
             }
             *self.counts.entry(frames).or_default() += 1;
-            if let Some((place, on)) = RowKey::of(modules, stacks, number, &mut self.names) {
+            if let Some((row, on)) = RowKey::of(modules, stacks, number, &mut self.labels) {
                 if let Some((lock, held)) = locked(stacks, number) {
-                    self.add_wait((pid, lock), held, &place.line);
+                    self.add_wait((pid, lock), held, &row.line);
                 }
-                self.add_row(place, on);
+                self.add_row(row, on);
             }
         }
         self.last.insert(pid, now);
@@ -92,8 +92,8 @@ impl Stacks {
         locks
     }
 
-    pub(super) fn add_row(&mut self, place: RowKey, on: String) {
-        let seen = self.rows.entry(place).or_default();
+    pub(super) fn add_row(&mut self, row: RowKey, on: String) {
+        let seen = self.rows.entry(row).or_default();
         seen.count += 1;
         // The peers of a server are many, and the first ones say enough.
         if seen.on.len() < MOST_PEERS || seen.on.contains_key(&on) {
@@ -118,14 +118,15 @@ impl stacks::Stacks for Titled<'_> {
             kinds: stacks::SAMPLES,
             one: 0,
             first: 0,
-            is_ordered: true,
+            // Functions of two files may have one name.
+            is_ordered: false,
         }
     }
 
     fn each(&self, take: &mut dyn FnMut(&stacks::Stack<'_>) -> io::Result<()>) -> io::Result<()> {
         self.stacks.counts.iter().try_for_each(|(stack, count)| {
             let frames = stack.iter().map(|frame| Frame {
-                text: (&*frame.text).into(),
+                text: frame.text().into(),
                 place: frame.what.place.clone(),
             });
             take(&stacks::Stack {
@@ -142,15 +143,15 @@ impl stacks::Stacks for Titled<'_> {
 /// Each native frame is followed by the script frames it runs. Script frames of which the native frame is not known
 /// stand innermost where the walk reached the stack's end, and outermost where it did not. A parked stack is named
 /// by its kind alone: a thousand fibers that wait at one place are one stack, seen a thousand times.
-fn frames(modules: &Modules, stack: &Stack, names: &mut Names<Spot>) -> Vec<Rc<Where>> {
+fn frames(modules: &Modules, stack: &Stack, labels: &mut Labels<Spot>) -> Vec<Rc<Where>> {
     let first = match &stack.parked {
         None => format!("thread {} {}", stack.thread.tid, stack.thread.name),
         Some(one) => format!("{}, parked", one.kind),
     };
-    let mut frames = vec![native("", &first, names)];
+    let mut frames = vec![native("", &first, labels)];
     let unplaced = stack.unplaced.iter().rev();
     if stack.end != End::Whole {
-        frames.extend(unplaced.clone().map(|one| script(one, names)));
+        frames.extend(unplaced.clone().map(|one| script(one, labels)));
     }
     for line in stack.lines.iter().rev() {
         let loaded = line.module.and_then(|module| modules.get(module));
@@ -158,32 +159,32 @@ fn frames(modules: &Modules, stack: &Stack, names: &mut Names<Spot>) -> Vec<Rc<W
         let name = name.and_then(|function| function.name.as_deref());
         let file = loaded.map_or("", |loaded| loaded.name());
         frames.push(match (name, loaded, &line.function) {
-            (Some(name), ..) => native(file, name, names),
+            (Some(name), ..) => native(file, name, labels),
             (None, Some(loaded), Some(function)) => {
                 let offset = function.start.wrapping_sub(loaded.bias);
-                native(file, &format!("{file}+{offset:#x}"), names)
+                native(file, &format!("{file}+{offset:#x}"), labels)
             }
-            _ => native(file, "?", names),
+            _ => native(file, "?", labels),
         });
         let scripts = line.scripts.iter().rev();
-        frames.extend(scripts.map(|one| script(one, names)));
+        frames.extend(scripts.map(|one| script(one, labels)));
     }
     if stack.end == End::Whole {
-        frames.extend(unplaced.map(|one| script(one, names)));
+        frames.extend(unplaced.map(|one| script(one, labels)));
     }
     frames
 }
 
 /// A function of a file of native code, or what else has a name.
-fn native(file: &str, name: &str, names: &mut Names<Spot>) -> Rc<Where> {
+fn native(file: &str, name: &str, labels: &mut Labels<Spot>) -> Rc<Where> {
     let make = || Spot {
         place: answer::place::Place::new(file, 0, name).owned(),
         native: true,
     };
-    names.of(|text| text.push_str(name), make)
+    labels.intern(file, |text| text.push_str(name), make)
 }
 
-fn script(script: &Script, names: &mut Names<Spot>) -> Rc<Where> {
+fn script(script: &Script, labels: &mut Labels<Spot>) -> Rc<Where> {
     let write = |text: &mut String| {
         text.push_str(&script.name);
         if !script.path.is_empty() {
@@ -191,7 +192,7 @@ fn script(script: &Script, names: &mut Names<Spot>) -> Rc<Where> {
             let _ = write!(text, " ({}:{})", script.path, script.line);
         }
     };
-    names.of(write, || Spot {
+    labels.intern("", write, || Spot {
         place: place(script).owned(),
         native: false,
     })
@@ -210,12 +211,12 @@ pub mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Functions of two files that have one name are one frame, as they were always shown.
+    /// Functions of two files that have one name are one frame where a stack is nothing but texts, and two where there are files.
     #[test]
-    fn frames_are_told_apart_by_their_text() {
+    fn frames_of_one_text_have_their_own_files() {
         let mut stacks = Stacks::default();
         for file in ["liba.so", "libb.so"] {
-            let frame = native(file, "run", &mut stacks.names);
+            let frame = native(file, "run", &mut stacks.labels);
             *stacks.counts.entry([frame].into()).or_default() += 1;
         }
         let titled = Titled {
@@ -229,6 +230,9 @@ pub mod tests {
             Ok(())
         });
         taken.unwrap();
-        assert_eq!(places, [Some("liba.so".to_owned())]);
+        assert_eq!(
+            places,
+            [Some("liba.so".to_owned()), Some("libb.so".to_owned())]
+        );
     }
 }

@@ -42,10 +42,10 @@ const ROWS: usize = 12;
 
 /// Writes the table. 100 % is one thread for all the time.
 pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
-    let places = || stacks.rows.iter();
+    let all = || stacks.rows.iter();
     let looks = stacks.looks.max(1) as f64;
     let threads = |running: bool| {
-        let these = places().filter(|(place, _)| place.running == running);
+        let these = all().filter(|(row, _)| row.running == running);
         these.map(|(_, seen)| seen.count).sum::<u64>() as f64 / looks
     };
     let (ran, waited) = (threads(true), threads(false));
@@ -54,21 +54,20 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()
         "{title}: {ran:.1} threads ran and {waited:.1} waited, on average (100 % is one thread all the time)"
     )?;
     for (name, running) in [("running", true), ("waiting", false)] {
-        let mut rows: Vec<(&RowKey, &Seen)> = places()
-            .filter(|(place, _)| place.running == running)
-            .collect();
+        let mut rows: Vec<(&RowKey, &Seen)> =
+            all().filter(|(row, _)| row.running == running).collect();
         if rows.is_empty() {
             continue;
         }
         // What waits without a line of the application is a pool or a timer as a rule, and would hide the rest.
-        rows.sort_by_key(|(place, seen)| (!place.of_application, std::cmp::Reverse(seen.count)));
+        rows.sort_by_key(|(row, seen)| (!row.of_application, std::cmp::Reverse(seen.count)));
         if running {
             rows.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.count));
         }
         writeln!(out, "\n{name}")?;
-        for (place, seen) in rows.iter().take(ROWS) {
+        for (key, seen) in rows.iter().take(ROWS) {
             let share = 100.0 * seen.count as f64 / looks;
-            writeln!(out, "{share:>7.1}%  {}", row(place, seen))?;
+            writeln!(out, "{share:>7.1}%  {}", row(key, seen))?;
         }
         let rest = rows.get(ROWS..).unwrap_or_default();
         if !rest.is_empty() {
@@ -105,7 +104,7 @@ fn locks(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 fn lines(waited: &Waited) -> String {
     let most = waited.at.iter().max_by_key(|(_, count)| **count);
-    let most = most.map_or("", |(line, _)| &*line.text);
+    let most = most.map_or("", |(line, _)| line.text());
     format!(
         "at {} lines, most at {most}",
         grouped(waited.at.len() as u64)
@@ -121,10 +120,10 @@ pub(super) fn name(lock: Lock) -> String {
     }
 }
 
-fn row(place: &RowKey, seen: &Seen) -> String {
-    let mut text = place.line.text.clone();
-    if !place.state.is_empty() {
-        text += &format!(": {}", place.state);
+fn row(row: &RowKey, seen: &Seen) -> String {
+    let mut text = row.line.text().to_owned();
+    if !row.state.is_empty() {
+        text += &format!(": {}", row.state);
     }
     let on = || seen.on.iter().filter(|(on, _)| !on.is_empty());
     if let Some((most, _)) = on().max_by_key(|(_, count)| **count) {
