@@ -53,3 +53,12 @@ pub fn lacks_form<F: Format>(
         others.join(", ")
     ))
 }
+
+/// What is wrong where one of these flags is given that what is chosen has nothing for.
+pub fn flaw_of_flags<F: Format>(chosen: Chosen<F>, flags: &[(bool, &str)]) -> Option<String> {
+    let (_, flag) = flags.iter().find(|(given, _)| *given)?;
+    Some(format!(
+        "--format {} has nothing that {flag} would change: leave one of the two away",
+        chosen.name()
+    ))
+}

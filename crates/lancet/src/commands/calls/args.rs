@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use crate::cli::duration::parse;
-use crate::cli::format::{lacks_form, one_of};
+use crate::cli::format::{flaw_of_flags, lacks_form, one_of};
 use crate::ui::terminal::Stream;
 use crate::watching::Asked;
 use crate::watching::args::{Common, SHOW, TIME, WHICH};
@@ -218,6 +218,27 @@ impl CallsArgs {
         all.reduce(Condition::and)
     }
 
+    /// What cannot be asked with a form of stacks.
+    fn flaw_of_stacks(&self) -> Option<String> {
+        if !self.chosen().has_stacks() {
+            return None;
+        }
+        // What is open and what is not freed is no stack.
+        if self.pairs(&|preset| preset.allocations || preset.descriptors) {
+            let what = "a preset that pairs what is opened or allocated with its end";
+            return lacks_form(self.chosen(), FORMATS, what);
+        }
+        let flags = [
+            (self.instruction, "-i"),
+            (self.indent != 0, "-n"),
+            (self.align.is_some(), "-a"),
+            (self.common.times != 0, "-t"),
+            (self.common.relative, "-r"),
+            (self.common.durations, "-T"),
+        ];
+        flaw_of_flags(self.chosen(), &flags)
+    }
+
     /// How calls are shown.
     pub fn layout(&self) -> Layout {
         Layout {
@@ -258,12 +279,8 @@ impl Asked for CallsArgs {
         if self.sort.is_some() && !self.is_counted() {
             return Some("--sort is the order of what is counted: ask for -c".to_owned());
         }
-        // What is open and what is not freed is no stack.
-        let preset = self.presets.iter();
-        let mut preset = preset.filter(|preset| preset.allocations || preset.descriptors);
-        if self.chosen().has_stacks() && preset.next().is_some() {
-            let what = "a preset that pairs what is opened or allocated with its end";
-            return lacks_form(self.chosen(), FORMATS, what);
+        if let Some(flaw) = self.flaw_of_stacks() {
+            return Some(flaw);
         }
         let pairs = self.pairs(&|preset| preset.allocations);
         let chooses =
@@ -409,6 +426,23 @@ mod tests {
             assert_eq!(asked("csv"), None);
         }
         assert_eq!(flaw(&["--preset", "sql", "--format", "svg"]), None);
+    }
+
+    #[test]
+    fn what_lines_alone_have_is_refused_with_stacks() {
+        for flags in [
+            &["-i"][..],
+            &["-n", "2"],
+            &["-a", "40"],
+            &["-t"],
+            &["-r"],
+            &["-T"],
+        ] {
+            let flaw = flaw(&[flags, &["--format", "folded"]].concat());
+            let says = format!("--format folded has nothing that {} would change", flags[0]);
+            assert!(flaw.is_some_and(|flaw| flaw.starts_with(&says)));
+        }
+        assert_eq!(flaw(&["-tT", "-i"]), None);
     }
 
     /// Where one lost call spoils the answer, the process waits longer for it, unless the user says how long.

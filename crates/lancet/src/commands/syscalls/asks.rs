@@ -2,7 +2,7 @@
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
-use crate::cli::format::lacks_form;
+use crate::cli::format::{flaw_of_flags, lacks_form};
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
@@ -75,11 +75,7 @@ impl SyscallsArgs {
             (self.shown.argument_names, "-N"),
             (self.shown.instructions, "-i"),
         ];
-        let (_, other) = others.into_iter().find(|(given, _)| *given)?;
-        Some(format!(
-            "--format {} has nothing that {other} would change: leave one of the two away",
-            self.chosen().name()
-        ))
+        flaw_of_flags(self.chosen(), &others)
     }
 
     /// What is not shown is not injected into, as with strace.
