@@ -3,9 +3,11 @@
 use super::CallsArgs;
 use crate::exit::Usage;
 
-use crate::ui::sink::print;
+use crate::ui::sink::{print, require_room};
+use crate::ui::terminal::Stream;
 use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
+use report::calls::FORMATS;
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -14,14 +16,16 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if args.now {
-        return match args.flaw() {
-            Some(flaw) => Err(Usage(flaw).into()),
-            None => now::run(
-                &args.common.processes(),
-                args.common.output.as_deref(),
-                args.form(),
-            ),
-        };
+        if let Some(flaw) = args.flaw() {
+            return Err(Usage(flaw).into());
+        }
+        return now::run(&args.common, args.chosen(), FORMATS, "--now");
     }
+    let output = args.common.output.as_deref();
+    require_room(
+        args.chosen().is_text(),
+        output,
+        Stream::beside(&args.common.program),
+    )?;
     watching::run(&args)
 }
