@@ -44,15 +44,7 @@ pub(crate) fn about(processes: &Processes, one: usize) -> stacks::About<'static>
         Some(processes) => format!("{processes}: {what}"),
         None => what.to_owned(),
     };
-    stacks::About {
-        comment: Some(title.clone()),
-        title: title.into(),
-        time: None,
-        kinds: KINDS,
-        one,
-        first: one,
-        is_ordered: true,
-    }
+    stacks::About::titled(title, KINDS, one)
 }
 
 /// Writes the rows in a form of stacks.

@@ -28,6 +28,11 @@ pub static FORMAT: Format = Format {
     write: |out, answers, options| options.stacks.write(&Held(answers), out),
 };
 
+/// What is counted of objects.
+const KINDS: &[Kind] = &[Kind {
+    name: "inuse_space",
+    unit: Unit::Bytes,
+}];
 /// Frames that retain less than one in so many parts of all bytes are left to the frame before them.
 const PARTS: u64 = 10_000;
 /// No flame graph is higher.
@@ -45,18 +50,7 @@ impl Stacks for Held<'_> {
         let process = about.command_line.join(" ");
         let what = "who holds the living objects, in bytes";
         let title = format!("{process} (PID {}): {what}", about.pid);
-        stacks::About {
-            comment: Some(title.clone()),
-            title: title.into(),
-            time: None,
-            kinds: &[Kind {
-                name: "inuse_space",
-                unit: Unit::Bytes,
-            }],
-            one: 0,
-            first: 0,
-            is_ordered: true,
-        }
+        stacks::About::titled(title, KINDS, 0)
     }
 
     fn each(&self, take: &mut Take<'_>) -> io::Result<()> {

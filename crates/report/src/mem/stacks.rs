@@ -97,13 +97,8 @@ impl Stacks for Rows<'_> {
         };
         let title = format!("{}: {what}", self.census.command.join(" "));
         stacks::About {
-            comment: Some(title.clone()),
-            title: title.into(),
-            time: None,
-            kinds: KINDS,
-            one,
             first: BYTES,
-            is_ordered: true,
+            ..stacks::About::titled(title, KINDS, one)
         }
     }
 

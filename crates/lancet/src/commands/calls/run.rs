@@ -3,8 +3,7 @@
 use super::CallsArgs;
 use crate::exit::Usage;
 
-use crate::ui::sink::{print, require_room};
-use crate::ui::terminal::Stream;
+use crate::ui::sink::print;
 use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
 use report::calls::FORMATS;
@@ -21,11 +20,6 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         }
         return now::run(&args.common, args.chosen(), FORMATS, "--now");
     }
-    let output = args.common.output.as_deref();
-    require_room(
-        args.chosen().is_text(),
-        output,
-        Stream::beside(&args.common.program),
-    )?;
+    args.common.require_room(args.chosen().is_text())?;
     watching::run(&args)
 }

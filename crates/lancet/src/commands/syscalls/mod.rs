@@ -16,8 +16,6 @@ pub use args::SyscallsArgs;
 
 use crate::exit::Usage;
 use crate::ui::piped;
-use crate::ui::sink::require_room;
-use crate::ui::terminal::Stream;
 use crate::watching::Asked as _;
 use crate::watching::{self, now};
 use ::inject::tracee::{User, go_behind, hold_child_signal};
@@ -58,12 +56,7 @@ fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
     if args.blocked {
         return now::run(&args.common, args.chosen(), FORMATS, "--blocked");
     }
-    let output = args.common.output.as_deref();
-    require_room(
-        args.chosen().is_text(),
-        output,
-        Stream::beside(&args.common.program),
-    )?;
+    args.common.require_room(args.chosen().is_text())?;
     read_tables();
     watching::run(args)
 }

@@ -22,7 +22,7 @@ pub struct StackForm {
 }
 
 impl StackForm {
-    /// Writes the stacks.
+    /// Shows the stacks of an answer, each as this form has it, on `out`.
     ///
     /// # Errors
     ///
@@ -69,6 +69,23 @@ pub struct About<'a> {
     /// The order of the stacks says something, and no two have the same texts. Else they are sorted and added up where a stack is nothing but
     /// texts.
     pub is_ordered: bool,
+}
+
+impl<'a> About<'a> {
+    /// Stacks in an order that says something, each once. The title is all there is to say of them, and no time is known; a form that has one
+    /// weight has this one, and it is shown first by what reads all.
+    pub fn titled(title: impl Into<Cow<'a, str>>, kinds: &'static [Kind], one: usize) -> Self {
+        let title = title.into();
+        About {
+            comment: Some(title.clone().into_owned()),
+            title,
+            time: None,
+            kinds,
+            one,
+            first: one,
+            is_ordered: true,
+        }
+    }
 }
 
 /// What a weight is.

@@ -24,7 +24,7 @@ pub struct Head<'a> {
 }
 
 impl Format {
-    /// Writes the stacks.
+    /// Writes what threads did where, as this format has it, to `out`.
     ///
     /// # Errors
     ///

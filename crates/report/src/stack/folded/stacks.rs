@@ -112,14 +112,9 @@ pub(super) struct Titled<'a> {
 impl stacks::Stacks for Titled<'_> {
     fn about(&self) -> stacks::About<'_> {
         stacks::About {
-            title: self.title.into(),
-            comment: Some(self.title.to_owned()),
-            time: None,
-            kinds: stacks::SAMPLES,
-            one: 0,
-            first: 0,
             // Functions of two files may have one name.
             is_ordered: false,
+            ..stacks::About::titled(self.title, stacks::SAMPLES, 0)
         }
     }
 
