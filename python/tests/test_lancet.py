@@ -51,6 +51,10 @@ def python(code, **variables):
     return done.stdout.decode(), done.returncode
 
 
+class Kept:
+    """Whose objects are counted by line."""
+
+
 class Watches(unittest.TestCase):
     """What is seen."""
 
@@ -112,9 +116,23 @@ class Watches(unittest.TestCase):
                 os.getppid()
         self.assertEqual((len(outer), len(inner)), (2, 1))
 
-    def test_memory_is_not_known(self):
-        with self.assertRaisesRegex(lancet.Error, "does not know the objects of a Python: tracemalloc"):
-            lancet.mem()
+    def test_which_line_makes_and_keeps_memory(self):
+        kept = []
+        with lancet.mem() as seen:
+            for _ in range(500):
+                kept.append(Kept())
+                Kept()
+        rows = [row for row in seen if row["place"] and row["place"]["path"] == __file__]
+        of = {(row["type"].rpartition(".")[2], row["live"], row["dead"]) for row in rows}
+        self.assertIn(("Kept", 500, 0), of)
+        self.assertTrue(any(dead >= 500 and live == 0 for _, live, dead in of), of)
+        self.assertEqual({row["record"] for row in seen}, {"row"})
+        # What the package does to ask is none of them.
+        paths = [row["place"]["path"] for row in seen if row["place"]]
+        self.assertEqual([path for path in paths if "/lancet/_" in path or "/json/" in path], [])
+        with lancet.mem(by="file") as seen:
+            kept.append(Kept())
+        self.assertIn(__file__, [row["place"]["path"] for row in seen if row["place"]])
 
     def test_the_heap(self):
         kept = {"a key of the heap": ["a text of the heap"]}

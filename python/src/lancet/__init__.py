@@ -49,9 +49,10 @@ def heap(file, contents=False):
     return path
 
 
-def mem(*_, **__):
-    """Which line holds the memory. `lancet mem` does that for Ruby alone, so this says what does it for Python."""
-    raise Error("lancet mem does not know the objects of a Python: tracemalloc tells the line of each, and lancet.heap() saves who keeps them")
+def mem(**options):
+    """What is made while the block runs, and what of it still lives at its end, by line and type, of all threads: a context manager. Options are those of
+    `lancet mem`: `by="file"`, `no_gc=True`."""
+    return Watch("mem", _watch.words(options), only="row")
 
 
 def stack(**options):

@@ -6,11 +6,12 @@ Each process has its own. It is started when it is first needed; a child of a fo
 # Not `socket`, whose functions a library as gevent may have replaced.
 import _socket
 import contextlib
-import json
 import os
 import select
 import subprocess
 import threading
+from json.decoder import JSONDecoder
+from json.encoder import encode_basestring_ascii
 
 from . import _permission, _program
 from ._error import Error, Lost
@@ -27,6 +28,29 @@ QUIET = _socket.MSG_NOSIGNAL
 SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
 HANDLER = "lancet is asked already by the code that this handler of a signal has interrupted: have a thread ask"
 HERE = os.path.dirname(os.path.abspath(__file__))
+# `json.loads` and `json.dumps` make objects at lines of their own, which `lancet.mem()` could not tell from the program's.
+_decode = JSONDecoder().scan_once
+
+
+def _read(line):
+    """The value of a line of JSON."""
+    try:
+        return _decode(line.decode(), 0)[0]
+    except StopIteration as stopped:
+        raise ValueError(f"no JSON at {stopped.value}") from None
+
+
+def _written(value):
+    """A request as JSON: its words, numbers, lists, True, False and None."""
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{encode_basestring_ascii(name)}:{_written(one)}" for name, one in value.items()]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([_written(one) for one in value]) + "]"
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 class _Silent(Lost):
@@ -175,7 +199,7 @@ class Companion:
     def _hello(self, program):
         """The companion's first line."""
         try:
-            hello = json.loads(self._line())
+            hello = _read(self._line())
         except Lost:
             raise Error(f"{program} has not answered: is it a lancet, and not one of another machine?") from None
         except ValueError:
@@ -187,7 +211,7 @@ class Companion:
         return hello
 
     def _tell(self, request):
-        text = json.dumps(request).encode() + b"\n"
+        text = _written(request).encode() + b"\n"
         try:
             while text:
                 text = text[self._socket.send(text, QUIET) :]
@@ -199,7 +223,7 @@ class Companion:
     def _answer(self):
         records = []
         while True:
-            answer = json.loads(self._line())
+            answer = _read(self._line())
             if answer["id"] != self._last:
                 continue
             if "ok" in answer:

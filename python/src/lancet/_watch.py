@@ -29,8 +29,10 @@ def words(options):
 class Watch:
     """A context manager: what the code within does. Afterwards a sequence of dicts with the names of the command's JSON."""
 
-    def __init__(self, command, words):
+    def __init__(self, command, words, only=None):
         self._request = {"command": command, "words": words}
+        # The one kind of records that is told, where a command tells others too.
+        self._only = only
         self._companion = self._watch = None
         #: What was seen, when the block has ended.
         self.records = []
@@ -66,7 +68,7 @@ class Watch:
             raise Lost(": ".join([f"lancet {command} was ended before its block, and what it had seen is not all", *self.said]))
         losses = [record for record in records if record["record"] == "losses"]
         self.lost, self.nowhere = _missing(losses, ended)
-        self.records = _without_ours(records)
+        self.records = [record for record in _without_ours(records) if self._only in (None, record["record"])]
 
     def __iter__(self):
         return iter(self.records)
