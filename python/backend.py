@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 import zipfile
-from typing import Any, Optional
+from typing import Any
 
 TAG = "py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,7 +30,7 @@ class UnsupportedOperation(Exception):
     """Raised where something cannot be built, as PEP 517 asks for."""
 
 
-def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] = None, metadata_directory: Optional[str] = None) -> str:
+def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
     """The hook of PEP 517: builds the wheel, and returns the name of its file."""
     del config_settings, metadata_directory
     program = pathlib.Path(os.environ.get("LANCET_BIN") or HERE.parent / "target" / "lancet")
@@ -39,7 +39,7 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
     return _built(program, pathlib.Path(wheel_directory)).name
 
 
-def build_sdist(sdist_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
+def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
     """The hook of PEP 517: there is no archive of this folder alone, because the program is made of the rest of the repository."""
     del sdist_directory, config_settings
     raise UnsupportedOperation("the program in the wheel is built from the whole repository: take that, or the wheel")

@@ -155,6 +155,11 @@ class RackTest < LancetTest
     assert answered?(another)
   end
 
+  # printf '99999999999:ab GET 5 /cart?page=2' | openssl dgst -sha256 -hmac 'a secret of the application'; the wheel has the same test.
+  def test_a_signature_that_others_have_made
+    assert answered?("99999999999:ab:59c55ddbaa76536b52b880fa1a3190d3c7af76ad07c75f8d69563c5cd88401fe", "/cart", "page=2")
+  end
+
   def test_used_signatures_are_remembered_within_bounds
     signature = Lancet::Signature
     now = Time.now

@@ -159,6 +159,11 @@ class Wsgi(unittest.TestCase):
         self.assertFalse(self.is_answered(another, path="/other"))
         self.assertTrue(self.is_answered(another))
 
+    def test_a_signature_that_others_have_made(self):
+        # printf '99999999999:ab GET 5 /cart?page=2' | openssl dgst -sha256 -hmac 'a secret of the application'; the gem has the same test.
+        made = "99999999999:ab:59c55ddbaa76536b52b880fa1a3190d3c7af76ad07c75f8d69563c5cd88401fe"
+        self.assertTrue(self.is_answered(made, query="page=2"))
+
     def test_used_signatures_are_remembered_within_bounds(self):
         used = _signature.Used()
         request = ("GET", "/cart", "")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection
-from typing import Any, Union
+from typing import Any
 
 from . import _watch
 from ._error import Error, Lost
@@ -35,12 +35,12 @@ def syscalls(*names: str, **options: Any) -> Watch:
     return Watch("syscalls", chosen + _watch.words(options))
 
 
-def trace(calls: Union[bool, Collection[str]] = True) -> Trace:
+def trace(calls: bool | Collection[str] = True) -> Trace:
     """What this thread does in a block: a context manager. With `calls` (True, or a list of groups) queries, reads, writes and connects with their time."""
     return Trace(calls)
 
 
-def heap(file: Union[str, os.PathLike[str]], contents: bool = False) -> str:
+def heap(file: str | os.PathLike[str], contents: bool = False) -> str:
     """Saves the whole heap, who refers to whom and by what name, in a file that `lancet heap FILE` reads and only its owner may. What each object holds is in
     it only with `contents`. Returns the file's name; what could not be saved is a warning."""
     path = os.path.abspath(file)

@@ -14,7 +14,7 @@ import subprocess
 import threading
 from json.decoder import JSONDecoder
 from json.encoder import encode_basestring_ascii
-from typing import Any, Callable, Optional, cast
+from typing import Any, Callable, cast
 
 from . import _permission, _program
 from ._error import Error, Lost
@@ -63,7 +63,7 @@ class _Silent(Lost):
 
 # A handler of a signal may come into the lock, which its thread has then: `_starting` tells it.
 _lock = threading.RLock()
-_current: Optional[Companion] = None
+_current: Companion | None = None
 _starting = False
 
 
@@ -114,13 +114,13 @@ class Companion:
     ended it is used no more, and `current` starts another one."""
 
     def __init__(self) -> None:
-        self.pid: Optional[int] = None
+        self.pid: int | None = None
         self._owner = os.getpid()
         self._lock = threading.RLock()
         self._is_asked = False
         self._pending = b""
         self._last = 0
-        self._socket: Optional[_socket.socket] = None
+        self._socket: _socket.socket | None = None
         try:
             self._start()
         except OSError as error:

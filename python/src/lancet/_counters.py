@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections.abc import Collection
-from typing import Literal, NamedTuple, Union
+from typing import Literal, NamedTuple
 
 from . import _companion
 from ._error import Lost
@@ -55,7 +55,7 @@ def together(one: dict[str, Sum], other: dict[str, Sum]) -> dict[str, Sum]:
     return {group: one.get(group, none).plus(other.get(group, none)) for group in {**one, **other}}
 
 
-def of(groups: Union[Literal[True], Collection[str]]) -> Counters:
+def of(groups: Literal[True] | Collection[str]) -> Counters:
     """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
     names = _names(groups)
     with _lock:
@@ -65,13 +65,13 @@ def of(groups: Union[Literal[True], Collection[str]]) -> Counters:
         return found
 
 
-def are_there(groups: Union[Literal[True], Collection[str]]) -> bool:
+def are_there(groups: Literal[True] | Collection[str]) -> bool:
     """Whether the functions of these groups are hooked, as far as is known, so that `of` has nothing to wait for."""
     found = _all.get(_names(groups))
     return found is not None and found.is_there()
 
 
-def _names(groups: Union[Literal[True], Collection[str]]) -> tuple[str, ...]:
+def _names(groups: Literal[True] | Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(USUAL if groups is True else groups))
 
 

@@ -6,13 +6,12 @@ import hashlib
 import hmac
 import os
 import time
-from typing import Optional
 
 # Signatures that are remembered as used. Only who knows the secret makes one that is.
 MOST_USED = 4096
 
 
-def signature(secret: str, method: str, target: str, seconds: int = 60, now: Optional[float] = None) -> str:
+def signature(secret: str, method: str, target: str, seconds: int = 60, now: float | None = None) -> str:
     """The value of the header `X-Lancet-Trace` that has one request traced, once and within so many seconds. `target` is its path and, behind a `?`, its query:
     the path as the application sees it, decoded, and the query as it is sent."""
     until = int(time.time() if now is None else now) + seconds

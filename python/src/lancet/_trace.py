@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Collection
 from types import TracebackType
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 from . import _counters, _turns
 from ._error import Error
@@ -25,7 +25,7 @@ class _Collections:
 
     def __init__(self) -> None:
         self.count, self.seconds = 0, 0.0
-        self._began: Optional[float] = None
+        self._began: float | None = None
 
     def watch(self) -> tuple[int, float]:
         """Counts from now on."""
@@ -48,11 +48,11 @@ _collections = _Collections()
 class Trace:
     """A context manager. Afterwards it tells what its thread has done in between."""
 
-    def __init__(self, calls: Union[bool, Collection[str]] = True, request: Optional[dict[str, str]] = None) -> None:
+    def __init__(self, calls: bool | Collection[str] = True, request: dict[str, str] | None = None) -> None:
         #: Of what the block served: a dict, method and path.
         self.request = request
         #: When it began.
-        self.started: Optional[datetime.datetime] = None
+        self.started: datetime.datetime | None = None
         #: Seconds of wall clock and of this thread's processor time.
         self.seconds, self.cpu = 0.0, 0.0
         #: Collections of garbage, and the seconds that they took.
@@ -60,16 +60,16 @@ class Trace:
         #: Sentences about what could not be counted.
         self.lost: list[str] = []
         self._wanted = calls
-        self._counters: Optional[_counters.Counters] = None
-        self._calls: Optional[dict[str, _counters.Sum]] = None
+        self._counters: _counters.Counters | None = None
+        self._calls: dict[str, _counters.Sum] | None = None
         self._ended = self._failed = False
         # Of its thread, and of another one that has worked for it.
         self._stretches: list[tuple[int, int]] = []
         self._beside: list[tuple[int, int]] = []
-        self._mark: Optional[int] = None
-        self._cpu: Optional[float] = None
-        self._greenlets: Optional[_turns.Greenlets] = None
-        self._tasks: Optional[_turns.Tasks] = None
+        self._mark: int | None = None
+        self._cpu: float | None = None
+        self._greenlets: _turns.Greenlets | None = None
+        self._tasks: _turns.Tasks | None = None
 
     def begin(self) -> None:
         """Begins. Raises if it cannot be done."""
@@ -153,7 +153,7 @@ class Trace:
         self._tasks = _turns.tasks()
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException], traceback: Optional[TracebackType]) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         if self._tasks is not None:
             others = self._tasks.end()
             if others is not None:
@@ -161,7 +161,7 @@ class Trace:
         self.end()
 
     @property
-    def calls(self) -> Optional[dict[str, _counters.Sum]]:
+    def calls(self) -> dict[str, _counters.Sum] | None:
         """Calls by group: a dict of tuples `calls`, `time`, `bytes`; None if they were not counted."""
         if self._calls is None and self._counters is not None and self._ended and not self._failed:
             try:
@@ -199,7 +199,7 @@ class Trace:
         """The same as a line."""
         return json.dumps(self.to_dict())
 
-    def append_to(self, path: Union[str, os.PathLike[str]]) -> None:
+    def append_to(self, path: str | os.PathLike[str]) -> None:
         """Appends that line to a file, which only its owner may read."""
         line = (self.to_json() + "\n").encode()
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
 import time
 from collections.abc import Collection
-from typing import Any, Callable, Optional, TypedDict, TypeVar, Union
+from typing import Any, Callable, TypedDict, TypeVar
 
 from . import _counters
 from ._error import Error, Lost
@@ -31,12 +32,12 @@ class Options(TypedDict, total=False):
     """Those of Tracer."""
 
     sample: float
-    threshold: Optional[float]
-    secret: Optional[str]
-    calls: Union[bool, Collection[str]]
+    threshold: float | None
+    secret: str | None
+    calls: bool | Collection[str]
     log: Any
-    file: Union[str, os.PathLike[str], None]
-    told: Optional[Callable[[Trace], object]]
+    file: str | os.PathLike[str] | None
+    told: Callable[[Trace], object] | None
 
 
 class Tracer:
@@ -47,12 +48,12 @@ class Tracer:
     def __init__(
         self,
         sample: float = 0.01,
-        threshold: Optional[float] = 0,
-        secret: Optional[str] = None,
-        calls: Union[bool, Collection[str]] = True,
+        threshold: float | None = 0,
+        secret: str | None = None,
+        calls: bool | Collection[str] = True,
         log: Any = STANDARD_ERROR,
-        file: Union[str, os.PathLike[str], None] = None,
-        told: Optional[Callable[[Trace], object]] = None,
+        file: str | os.PathLike[str] | None = None,
+        told: Callable[[Trace], object] | None = None,
     ) -> None:
         if not 0 <= sample <= 1:
             raise ValueError("sample is a part of all requests, from 0 to 1")
@@ -63,11 +64,11 @@ class Tracer:
         self._sample, self._threshold, self._secret, self._calls = sample, threshold or 0, secret, calls
         self._log, self._file, self._told = log, file, told
         #: Why the last request that was to be traced was not; None: it was.
-        self.refused: Optional[str] = None
-        self._said: Optional[str] = None
+        self.refused: str | None = None
+        self._said: str | None = None
         self._rest, self._rests_until = 0, 0.0
 
-    def asks(self, value: Optional[str], request: tuple[str, str, str]) -> bool:
+    def asks(self, value: str | None, request: tuple[str, str, str]) -> bool:
         """Whether a request (method, path, query) asks for its trace, by the value of its header or None. A value asks once."""
         return self._secret is not None and value is not None and used.is_first(self._secret, value, request)
 
@@ -75,7 +76,7 @@ class Tracer:
         """Whether the next request is to be traced."""
         return self._sample > 0 and (self._sample >= 1 or random.random() < self._sample)
 
-    def begun(self, method: str, path: str) -> Optional[Trace]:
+    def begun(self, method: str, path: str) -> Trace | None:
         """A trace of a request that has begun, or None if it cannot be."""
         if self._rests():
             return None
@@ -91,7 +92,7 @@ class Tracer:
         self._rest, self.refused = 0, None
         return trace
 
-    def border(self, work: Callable[..., T], *arguments: Any) -> Optional[T]:
+    def border(self, work: Callable[..., T], *arguments: Any) -> T | None:
         """Does what a middleware does itself and is not the application's; the result, or None if it fails, which is said once. The request is served all the
         same."""
         try:
@@ -157,7 +158,7 @@ class Tracer:
             if self._told is not None:
                 self._apart(self._told, trace)
 
-    def figures(self, trace: Trace) -> Optional[str]:
+    def figures(self, trace: Trace) -> str | None:
         """What is told of a trace in a header; None if it cannot be."""
         try:
             return trace.figures
@@ -179,11 +180,9 @@ class Tracer:
         self.refused = str(error)
         if self._said != self.refused:
             self._said = self.refused
-            try:
+            # Where not even that can be written, nobody is told.
+            with contextlib.suppress(Exception):
                 self._write(f"lancet: not traced: {error}")
-            except Exception:  # noqa: BLE001, S110
-                # Not even that can be written: nobody is told.
-                pass
 
     def _write(self, line: str) -> None:
         log: Any = sys.stderr if self._log is STANDARD_ERROR else self._log

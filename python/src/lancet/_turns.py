@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     from ._trace import Trace
@@ -22,7 +22,7 @@ class Greenlets:
         self._module = module
         self._traces: dict[Any, list[Trace]] = {}
         self._paused: set[Trace] = set()
-        self._before: Optional[Callable[[str, Any], object]] = None
+        self._before: Callable[[str, Any], object] | None = None
 
     def begin(self, trace: Trace) -> None:
         if not self._traces:
@@ -75,7 +75,7 @@ class Tasks:
     def _turn(self) -> None:
         self._turned = True
 
-    def end(self) -> Optional[str]:
+    def end(self) -> str | None:
         """A sentence about what may be in the trace and is not the block's; None if nothing is."""
         self._handle.cancel()
         others = max(self._others, self._count())
@@ -93,18 +93,18 @@ def _is_below(one: Any, other: Any) -> bool:
     return False
 
 
-def greenlets() -> Optional[Greenlets]:
+def greenlets() -> Greenlets | None:
     """The traces of this thread's greenlets; None where the program has none."""
     module = sys.modules.get("greenlet")
     if module is None or not hasattr(module, "settrace"):
         return None
-    known: Optional[Greenlets] = getattr(_here, "greenlets", None)
+    known: Greenlets | None = getattr(_here, "greenlets", None)
     if known is None:
         known = _here.greenlets = Greenlets(module)
     return known
 
 
-def tasks() -> Optional[Tasks]:
+def tasks() -> Tasks | None:
     """The tasks beside the one that asks; None where no task of asyncio's asks."""
     asyncio = sys.modules.get("asyncio")
     # A module that is being loaded has not everything yet.

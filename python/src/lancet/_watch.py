@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Optional, Union, cast, overload
+from typing import Any, cast, overload
 
 from . import _companion
 from ._error import Error, Lost
@@ -35,12 +35,12 @@ def words(options: Mapping[str, Any]) -> list[str]:
 class Watch:
     """A context manager: what the code within does. Afterwards a sequence of dicts with the names of the command's JSON."""
 
-    def __init__(self, command: str, words: list[str], only: Optional[str] = None) -> None:
+    def __init__(self, command: str, words: list[str], only: str | None = None) -> None:
         self._request: dict[str, Any] = {"command": command, "words": words}
         # The one kind of records that is told, where a command tells others too.
         self._only = only
-        self._companion: Optional[_companion.Companion] = None
-        self._watch: Optional[int] = None
+        self._companion: _companion.Companion | None = None
+        self._watch: int | None = None
         #: What was seen, when the block has ended.
         self.records: list[dict[str, Any]] = []
         #: What the command has said: how many functions are hooked, what was lost.
@@ -55,7 +55,7 @@ class Watch:
         self._watch = begun["watch"]
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException], traceback: Optional[TracebackType]) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         watch, self._watch = self._watch, None
         if self._companion is None:
             return
@@ -89,7 +89,7 @@ class Watch:
     def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: Union[int, slice]) -> Union[dict[str, Any], list[dict[str, Any]]]:
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         return self.records[index]
 
 

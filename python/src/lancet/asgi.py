@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, MutableMapping
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from ._signature import signature
 from ._trace import Trace
@@ -56,7 +56,7 @@ class Middleware:
 
         return await traced(self._app(scope, receive, sends), (self._tracer, trace), asked)
 
-    def _chosen(self, scope: Scope) -> Optional[tuple[str, str, bool]]:
+    def _chosen(self, scope: Scope) -> tuple[str, str, bool] | None:
         """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
         method, path = scope["method"], scope["path"]
         value = next((value for name, value in scope.get("headers", ()) if name == HEADER), None)
@@ -67,7 +67,7 @@ class Middleware:
         return method, path.encode("utf-8", "replace").decode("utf-8"), asked
 
 
-async def begin(tracer: Tracer, method: str, path: str) -> Optional[Trace]:
+async def begin(tracer: Tracer, method: str, path: str) -> Trace | None:
     """A trace of a request that has begun and is paused, or None if it cannot be."""
     is_prepared = tracer.is_prepared() or await _aside(tracer.prepare)
     trace = tracer.border(tracer.begun, method, path) if is_prepared else None
@@ -76,7 +76,7 @@ async def begin(tracer: Tracer, method: str, path: str) -> Optional[Trace]:
     return trace
 
 
-async def figures_of_now(tracer: Tracer, trace: Trace) -> Optional[str]:
+async def figures_of_now(tracer: Tracer, trace: Trace) -> str | None:
     """What is told in a header of a trace that goes on; None if it cannot be."""
     now = tracer.border(trace.as_of_now)
     return None if now is None else await _aside(tracer.figures, now)

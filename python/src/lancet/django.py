@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Awaitable
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 from ._signature import signature
 from ._trace import Trace
@@ -43,7 +43,7 @@ class Middleware:
         if self._is_async:
             _sync.markcoroutinefunction(self)
 
-    def __call__(self, request: Any) -> Union[Any, Awaitable[Any]]:
+    def __call__(self, request: Any) -> Any | Awaitable[Any]:
         return self._answered_later(request) if self._is_async else self._answered(request)
 
     def _answered(self, request: Any) -> Any:
@@ -89,7 +89,7 @@ class Middleware:
         trace.lose(SHARED)
         return None
 
-    def _chosen(self, request: Any) -> Optional[tuple[str, str, bool]]:
+    def _chosen(self, request: Any) -> tuple[str, str, bool] | None:
         """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
         method, path = request.method, request.path
         asked = self._tracer.asks(request.META.get(HEADER), (method, path, request.META.get("QUERY_STRING", "")))
@@ -105,7 +105,7 @@ def _tracer(options: Any) -> Tracer:
         raise _exceptions.ImproperlyConfigured(f"the setting LANCET: {error}") from error
 
 
-def _add(response: Any, figures: Optional[str]) -> None:
+def _add(response: Any, figures: str | None) -> None:
     if figures is not None:
         response[ANSWER] = figures
 

@@ -8,7 +8,7 @@ README.md has the options. The body is in the trace as far as this thread makes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 from ._signature import signature
 from ._trace import Trace
@@ -48,10 +48,10 @@ class Middleware:
         self._tracer.border(trace.pause)
         return _Body(body, start, (self._tracer, trace), lambda: self._tracer.ended(trace, asked))
 
-    def _figures(self, trace: Trace) -> Optional[str]:
+    def _figures(self, trace: Trace) -> str | None:
         return self._tracer.figures(trace.as_of_now())
 
-    def _begun(self, environ: WSGIEnvironment) -> Optional[tuple[Trace, bool]]:
+    def _begun(self, environ: WSGIEnvironment) -> tuple[Trace, bool] | None:
         """The trace of a request, if it is traced, and whether it has asked for that."""
         method = environ.get("REQUEST_METHOD", "")
         # WSGI hands bytes over as Latin-1 (PEP 3333), and they need not be UTF-8.
@@ -69,10 +69,10 @@ class _Start:
     """`start_response`. Where the trace was asked for, the headers wait for its figures: until the application has
     returned, or, if it answers only then, until the first part of the body is there."""
 
-    def __init__(self, start_response: StartResponse, figures: Optional[Callable[[], Optional[str]]]) -> None:
+    def __init__(self, start_response: StartResponse, figures: Callable[[], str | None] | None) -> None:
         self._start, self._figures = start_response, figures
-        self._held: Optional[tuple[str, list[tuple[str, str]], Any]] = None
-        self._writes: Optional[Callable[[bytes], object]] = None
+        self._held: tuple[str, list[tuple[str, str]], Any] | None = None
+        self._writes: Callable[[bytes], object] | None = None
 
     def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Callable[[bytes], object]:
         if self._figures is None:
@@ -103,7 +103,7 @@ class _Body:
     def __init__(self, body: Iterable[bytes], start: _Start, traced: tuple[Tracer, Trace], ended: Callable[[], None]) -> None:
         self._body, self._start, self._ended = body, start, ended
         self._tracer, self._trace = traced
-        self._parts: Optional[Iterator[bytes]] = None
+        self._parts: Iterator[bytes] | None = None
 
     def __len__(self) -> int:
         # A server takes the length of the only part as that of the body.
@@ -131,7 +131,7 @@ class _Body:
     def close(self) -> None:
         """The server has had enough."""
         try:
-            close: Optional[Callable[[], object]] = getattr(self._body, "close", None)
+            close: Callable[[], object] | None = getattr(self._body, "close", None)
             if close is not None:
                 self._tracer.border(self._trace.resume)
                 close()
