@@ -174,7 +174,7 @@ matrix: roots
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
-	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates
+	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates buildah
 # Programs of which everything is hooked.
 	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 # Frameworks of which nobody is to be suspected.
@@ -201,7 +201,7 @@ soak: deps-soak roots
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \
 		cargo test -p lancet --test patch
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside redmine
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside -- redmine release::
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack rivals::
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test all growth::
 	crates/switch/soak
