@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import unittest
+import unittest.mock
 
 import django
 from django.conf import settings
@@ -172,6 +173,18 @@ class Requests(unittest.TestCase):
         (trace,) = self.told
         self.assertEqual(trace.lost, [])
         self.assert_writes(trace, 4, 14)
+
+    def test_a_thread_that_cannot_be_had(self):
+        self.with_settings()
+
+        def none(*_, **__):
+            raise RuntimeError("no thread")
+
+        # Not where Django itself has it.
+        with unittest.mock.patch.object(lancet.django._sync, "sync_to_async", none):
+            self.assertEqual(asyncio.run(self.asgi("/awaits/2"))[0], 200)
+        lost = "what its synchronous code has done is not counted: no thread" if HAS_THREADS else lancet.django.SHARED
+        self.assertEqual([trace.lost for trace in self.told], [[lost]])
 
     def test_whatever_fails_of_a_trace_the_request_is_served(self):
         for what in broken_traces():

@@ -68,9 +68,9 @@ class Tracer:
         self._said: str | None = None
         self._rest, self._rests_until = 0, 0.0
 
-    def asks(self, value: str | None, request: tuple[str, str, str]) -> bool:
-        """Whether a request (method, path, query) asks for its trace, by the value of its header or None. A value asks once."""
-        return self._secret is not None and value is not None and used.is_first(self._secret, value, request)
+    def asks(self, value: str, request: tuple[str, str, str]) -> bool:
+        """Whether a request (method, path, query) asks for its trace, by the value of its header. A value asks once."""
+        return self._secret is not None and used.is_first(self._secret, value, request)
 
     def is_chosen(self) -> bool:
         """Whether the next request is to be traced."""

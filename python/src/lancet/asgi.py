@@ -60,11 +60,15 @@ class Middleware:
         """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
         method, path = scope["method"], scope["path"]
         value = next((value for name, value in scope.get("headers", ()) if name == HEADER), None)
-        query = scope.get("query_string", b"").decode("utf-8", "surrogateescape")
-        asked = self._tracer.asks(None if value is None else value.decode("latin-1"), (method, path, query))
+        asked = value is not None and self._tracer.asks(value.decode("latin-1"), (method, path, _query(scope)))
         if not asked and not self._tracer.is_chosen():
             return None
         return method, path.encode("utf-8", "replace").decode("utf-8"), asked
+
+
+def _query(scope: Scope) -> str:
+    query: bytes = scope.get("query_string", b"")
+    return query.decode("utf-8", "surrogateescape")
 
 
 async def begin(tracer: Tracer, method: str, path: str) -> Trace | None:

@@ -84,15 +84,21 @@ class Middleware:
 
     async def _on_its_thread(self, trace: Trace, work: Callable[[], Any]) -> Any:
         """Does it on the thread that runs the synchronous code of this request, and that of no other one; None where there is no such thread."""
-        if _has_thread():
+        if not _has_thread():
+            trace.lose(SHARED)
+            return None
+        try:
             return await _sync.sync_to_async(self._tracer.border, thread_sensitive=True)(work)
-        trace.lose(SHARED)
-        return None
+        except RuntimeError as error:
+            # The thread is ended, or none can be made.
+            trace.lose(f"what its synchronous code has done is not counted: {error}")
+            return None
 
     def _chosen(self, request: Any) -> tuple[str, str, bool] | None:
         """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
         method, path = request.method, request.path
-        asked = self._tracer.asks(request.META.get(HEADER), (method, path, request.META.get("QUERY_STRING", "")))
+        value = request.META.get(HEADER)
+        asked = value is not None and self._tracer.asks(value, (method, path, request.META.get("QUERY_STRING", "")))
         if not asked and not self._tracer.is_chosen():
             return None
         return method, path, asked

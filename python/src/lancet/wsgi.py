@@ -53,16 +53,23 @@ class Middleware:
 
     def _begun(self, environ: WSGIEnvironment) -> tuple[Trace, bool] | None:
         """The trace of a request, if it is traced, and whether it has asked for that."""
-        method = environ.get("REQUEST_METHOD", "")
-        # WSGI hands bytes over as Latin-1 (PEP 3333), and they need not be UTF-8.
-        raw = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
-        query = environ.get("QUERY_STRING", "").encode("latin-1", "replace")
-        request = (method, raw.decode("utf-8", "surrogateescape"), query.decode("utf-8", "surrogateescape"))
-        asked = self._tracer.asks(environ.get(HEADER), request)
+        asked = HEADER in environ and self._tracer.asks(environ[HEADER], _signed(environ))
         if not asked and not self._tracer.is_chosen():
             return None
-        trace = self._tracer.begun(method, raw.decode("utf-8", "replace"))
+        trace = self._tracer.begun(environ.get("REQUEST_METHOD", ""), _path(environ).decode("utf-8", "replace"))
         return None if trace is None else (trace, asked)
+
+
+def _path(environ: WSGIEnvironment) -> bytes:
+    # WSGI hands bytes over as Latin-1 (PEP 3333), and they need not be UTF-8.
+    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    return path.encode("latin-1", "replace")
+
+
+def _signed(environ: WSGIEnvironment) -> tuple[str, str, str]:
+    """Method, path and query."""
+    query = environ.get("QUERY_STRING", "").encode("latin-1", "replace")
+    return environ.get("REQUEST_METHOD", ""), _path(environ).decode("utf-8", "surrogateescape"), query.decode("utf-8", "surrogateescape")
 
 
 class _Start:
