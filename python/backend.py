@@ -33,6 +33,8 @@ class UnsupportedOperation(Exception):
 def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
     """The hook of PEP 517: builds the wheel, and returns the name of its file."""
     del config_settings, metadata_directory
+    # First, because where they are not, the program is not either.
+    _licenses(project()["project"]["license-files"])
     program = pathlib.Path(os.environ.get("LANCET_BIN") or HERE.parent / "target" / "lancet")
     if not os.access(program, os.X_OK):
         sys.exit(f"lancet: there is no program {program}: run `make build` first, or name a lancet in LANCET_BIN")
@@ -95,9 +97,7 @@ def _metadata(version: str) -> dict[str, bytes]:
     """The files of `dist-info`, but for RECORD."""
     tables = project()
     known = tables["project"]
-    licenses = sorted(path for pattern in known["license-files"] for path in HERE.glob(pattern))
-    if not licenses or not all(path.exists() for path in licenses):
-        sys.exit("lancet: this folder was copied away from its repository: take pip 21.3 or later, which builds in place, or run backend.py by hand")
+    licenses = _licenses(known["license-files"])
     python, abi, platforms = TAG.split("-")
     heads = [
         "Metadata-Version: 2.4",
@@ -123,6 +123,14 @@ def _metadata(version: str) -> dict[str, bytes]:
         ).encode(),
         **{f"licenses/{path.name}": path.read_bytes() for path in licenses},
     }
+
+
+def _licenses(patterns: list[str]) -> list[pathlib.Path]:
+    """Their files, in one order: links to those of the repository."""
+    found = sorted(path for pattern in patterns for path in HERE.glob(pattern))
+    if not found or not all(path.exists() for path in found):
+        sys.exit("lancet: this folder was copied away from its repository: take pip 21.3 or later, which builds in place, or run backend.py by hand")
+    return found
 
 
 def _digest(data: bytes) -> str:
