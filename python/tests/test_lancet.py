@@ -124,8 +124,10 @@ class Watches(unittest.TestCase):
                 Kept()
         rows = [row for row in seen if row["place"] and row["place"]["path"] == __file__]
         of = {(row["type"], row["live"], row["dead"]) for row in rows}
-        self.assertIn(("(PyObject)", 500, 0), of)
-        self.assertIn(("(PyObject)", 0, 500), of)
+        # At either line the VM itself may make a few objects more.
+        born = [live + dead for kind, live, dead in of if kind == "(PyObject)" and live in range(500, 510)]
+        self.assertTrue(born and born[0] in range(500, 520), of)
+        self.assertTrue(any(kind == "(PyObject)" and live == 0 and dead in range(500, 520) for kind, live, dead in of), of)
         self.assertEqual({row["record"] for row in seen}, {"row"})
         # What the package does to ask is none of them.
         paths = [row["place"]["path"] for row in seen if row["place"]]
