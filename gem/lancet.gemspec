@@ -17,7 +17,7 @@ Gem::Specification.new do |spec|
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.homepage = repository
   spec.required_ruby_version = ">= 2.7"
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "sig/*.rbs", "exe/*", "libexec/lancet", ".yardopts", "README.md", "LICENSE-*"].sort }
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "sig/*.rbs", "exe/*", "libexec/lancet", ".yardopts", "README.md", "LICENSE-*", "THIRD-PARTY.txt"].sort }
   spec.bindir = "exe"
   spec.executables = ["lancet"]
   spec.metadata = {

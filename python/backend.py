@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds the package and the program as one wheel: as pip asks for it (PEP 517, `pip install ./python`), or by hand.
 
-    python3 python/backend.py target/lancet FOLDER     FOLDER/lancet-VERSION-py3-none-manylinux_2_17_x86_64.….whl
+    python3 python/backend.py target/lancet FOLDER [THIRD-PARTY.txt]     FOLDER/lancet-VERSION-py3-none-manylinux_2_17_x86_64.….whl
 
 A wheel is a zip with some files of metadata, so nothing has to be installed to build it. The same files make the same bytes. pip takes the program that
-LANCET_BIN names, or the one that `make build` has made. The program is static and runs on any Linux of its processor; the tag names the oldest C library
+LANCET_BIN names (a path of the repository), or the one that `make build` has made. THIRD-PARTY.txt holds the licences of what the program holds of others
+(`.ci/licences`), without which a wheel must not be given to anybody. The program is static and runs on any Linux of its processor; the tag names the oldest C library
 that pip has a word for.
 """
 
@@ -35,8 +36,9 @@ def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = N
     del config_settings, metadata_directory
     # First, because where they are not, the program is not either.
     _licenses(project()["project"]["license-files"])
-    program = pathlib.Path(os.environ.get("LANCET_BIN") or HERE.parent / "target" / "lancet")
-    if not os.access(program, os.X_OK):
+    # pip calls this in a folder of its own choice.
+    program = HERE.parent / (os.environ.get("LANCET_BIN") or "target/lancet")
+    if not (program.is_file() and os.access(program, os.X_OK)):
         sys.exit(f"lancet: there is no program {program}: run `make build` first, or name a lancet in LANCET_BIN")
     return _built(program, pathlib.Path(wheel_directory)).name
 
@@ -69,8 +71,8 @@ def project() -> dict[str, dict[str, Any]]:
     return {name: table for name, table in tables.items() if name.partition(".")[0] == "project"}
 
 
-def _built(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Builds the wheel with this program into a folder; its path."""
+def _built(program: pathlib.Path, folder: pathlib.Path, third_party: pathlib.Path | None = None) -> pathlib.Path:
+    """Builds the wheel with this program, and the licences of what it holds of others, into a folder; its path."""
     said = re.search(r'^__version__ = "(.+)"$', (SOURCE / "__init__.py").read_text(encoding="utf-8"), re.M)
     assert said is not None
     version = said[1]
@@ -78,7 +80,7 @@ def _built(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     # In one order, whatever that of the folder is; the metadata stands last, as PEP 427 asks for.
     files = {f"lancet/{path.name}": path.read_bytes() for path in sorted(SOURCE.iterdir()) if path.suffix == ".py" or path.name == "py.typed"}
     files[PROGRAM] = program.read_bytes()
-    files.update({f"{info}/{name}": data for name, data in _metadata(version).items()})
+    files.update({f"{info}/{name}": data for name, data in _metadata(version, third_party).items()})
     record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,11 +95,11 @@ def _built(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     return wheel
 
 
-def _metadata(version: str) -> dict[str, bytes]:
+def _metadata(version: str, third_party: pathlib.Path | None) -> dict[str, bytes]:
     """The files of `dist-info`, but for RECORD."""
     tables = project()
     known = tables["project"]
-    licenses = _licenses(known["license-files"])
+    licenses = [*_licenses(known["license-files"]), *([third_party] if third_party else [])]
     python, abi, platforms = TAG.split("-")
     heads = [
         "Metadata-Version: 2.4",
@@ -139,6 +141,6 @@ def _digest(data: bytes) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    print(_built(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
+    print(_built(*map(pathlib.Path, sys.argv[1:])))

@@ -155,6 +155,37 @@ class RackTest < LancetTest
     assert answered?(another)
   end
 
+  # As puma hands a path over, and as servers that decode it do.
+  def test_a_signature_is_of_the_path_decoded
+    sign = ->(target) { Lancet::Rack.signature(SECRET, "GET", target) }
+    assert answered?(sign["/my cart"], "/my%20cart")
+    assert answered?(sign["/my cart"], "/my cart")
+    assert answered?(sign["/café"], "/caf%C3%a9")
+    assert answered?(sign["/100%"], "/100%25")
+    assert answered?(sign["/100%"], "/100%")
+    # What stands in the query stays as it was sent.
+    assert answered?(sign["/cart?q=%20"], "/cart", "q=%20")
+    refute answered?(sign["/cart?q= "], "/cart", "q=%20")
+  end
+
+  def test_a_signature_by_which_nothing_was_traced_is_good_once_more
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    served = app(sample: 0, secret: SECRET)
+    tracer = served.instance_variable_get(:@tracer)
+    # As after one that could not begin.
+    tracer.define_singleton_method(:rests?) { true }
+    refute served.call(env("HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
+    assert answered?(value)
+    refute answered?(value)
+  end
+
+  def test_options_that_are_none
+    [{ calls: "mysql" }, { calls: ["nosuch"] }, { calls: 3 }, { secret: 5 }, { threshold: -1 }, { threshold: Float::NAN }, { sample: Float::NAN }].each do |options|
+      assert_raises(ArgumentError, options.inspect) { app(**options) }
+    end
+    [true, false, nil, %i[mysql memory], ["read"]].each { |calls| app(calls: calls) }
+  end
+
   # printf '99999999999:ab GET 5 /cart?page=2' | openssl dgst -sha256 -hmac 'a secret of the application'; the wheel has the same test.
   def test_a_signature_that_others_have_made
     assert answered?("99999999999:ab:59c55ddbaa76536b52b880fa1a3190d3c7af76ad07c75f8d69563c5cd88401fe", "/cart", "page=2")

@@ -42,8 +42,10 @@ class RailsTest < LancetTest
     puts get["/"].inspect, get["/lancet"].inspect
   RUBY
 
-  def answers(**env)
+  def answers(initializer: nil, **env)
     Dir.mktmpdir do |folder|
+      FileUtils.mkdir_p(File.join(folder, "config/initializers"))
+      File.write(File.join(folder, "config/initializers/lancet.rb"), initializer) if initializer
       File.write(File.join(folder, "app.rb"), APPLICATION)
       out, err, code = Dir.chdir(folder) { ruby("app.rb", env: env.transform_keys(&:to_s)) }
       assert_equal 0, code, err
@@ -79,6 +81,18 @@ class RailsTest < LancetTest
     assert_equal [12, 3], row.values_at("line", "count")
   end
 
+  # Where every other gem is configured.
+  def test_what_an_initializer_of_the_application_says
+    initializer = "Rails.application.config.lancet.sample = 1\nRails.application.config.lancet.file = ENV.fetch(\"TRACES\")\n"
+    text = written do |file|
+      served, = answers(initializer: initializer, RAILS_ENV: "production", TRACES: file)
+      assert_equal "[200, \"hello\"]\n", served
+    end
+    assert_equal 4, text.lines.size
+    _, page = answers(initializer: "Rails.application.config.lancet.page = false\n", RAILS_ENV: "development")
+    assert_match(/\A\[404/, page)
+  end
+
   # All that the railtie asks of Rails, whatever its version is.
   HOOKS = <<~'RUBY'
     module ActiveSupport
@@ -94,7 +108,7 @@ class RailsTest < LancetTest
           @config ||= ActiveSupport::OrderedOptions.new
         end
 
-        def self.initializer(name, &block)
+        def self.initializer(name, **, &block)
           (@initializers ||= {})[name] = block
         end
       end

@@ -7,8 +7,11 @@ import unittest
 import unittest.mock
 
 import django
+from asgiref.sync import ThreadSensitiveContext
+from asgiref.sync import sync_to_async as _sync_to_async
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
 from django.test.utils import override_settings
 from django.urls import path
@@ -174,6 +177,47 @@ class Requests(unittest.TestCase):
         self.assertEqual(trace.lost, [])
         self.assert_writes(trace, 4, 14)
 
+    def test_an_asynchronous_view_below_middleware_that_is_only_synchronous(self):
+        self.with_settings(f"{__name__}.below")
+        self.assertEqual(asyncio.run(self.asgi("/awaits/3"))[0], 200)
+        self.assertEqual(self.wsgi("/awaits/3")[0], "200 OK")
+        self.assertEqual([trace.lost for trace in self.told], [[lancet.django.ELSEWHERE], []])
+
+    def test_a_request_that_is_given_up(self):
+        self.with_settings()
+
+        async def given_up():
+            started = asyncio.Event()
+
+            async def view(request):
+                await _sync_to_async(os.write)(writer, b"12345")
+                started.set()
+                await asyncio.Event().wait()
+
+            middleware = lancet.django.Middleware(view)
+            request = asyncio.ensure_future(self.in_a_context(middleware(ASGIRequest({"type": "http", "method": "GET", "path": "/"}, io.BytesIO()))))
+            await started.wait()
+            request.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await request
+
+        asyncio.run(given_up())
+        (trace,) = self.told
+        self.assertEqual(trace.lost, [lancet.django.GIVEN_UP if HAS_THREADS else lancet.django.SHARED])
+
+    async def in_a_context(self, answer):
+        """As Django's handler, with a thread of its own for synchronous code."""
+        if not HAS_THREADS:
+            return await answer
+        async with ThreadSensitiveContext():
+            return await answer
+
+    def test_a_query_that_is_sent_as_it_is(self):
+        self.with_settings(sample=0, secret=SECRET)
+        target = "/work/1?q=\u00e4"
+        environ = target.encode().decode("latin-1")
+        self.assertIn("x-lancet-trace", self.wsgi(environ, lancet.django.signature(SECRET, "GET", target))[1])
+
     def test_a_thread_that_cannot_be_had(self):
         self.with_settings()
 
@@ -197,7 +241,7 @@ class Requests(unittest.TestCase):
                     self.assertEqual(asyncio.run(self.asgi("/awaits/1", value[2]))[0], 200)
 
     def test_settings_that_are_none(self):
-        for options in ({"sampel": 1}, {"sample": 2}, {"secret": ""}):
+        for options in ({"sampel": 1}, {"sample": 2}, {"secret": ""}, {"secret": b"x"}, {"calls": [b"mysql"]}, {"threshold": float("nan")}, {"told": 3}):
             self.with_settings(**options)
             with self.assertRaisesRegex(ImproperlyConfigured, "^the setting LANCET: "):
                 get_wsgi_application()

@@ -1,5 +1,6 @@
 """The package on the installed wheel, or on this folder with the program of LANCET_BIN. Needs nothing but Python."""
 
+import enum
 import os
 import pathlib
 import signal
@@ -459,6 +460,34 @@ for work in (lancet.stack, lambda: block(lancet.calls("read")), lambda: block(la
         self.assertEqual((ended, len(out.splitlines())), (0, 5), out)
         for line in out.splitlines():
             self.assertRegex(line, "cannot be opened|may not|ptrace")
+
+    def test_what_is_no_request_is_refused_at_once(self):
+        companion = _companion.current()
+        for value in (b"-a", pathlib.Path("/x"), float("nan"), object(), lancet, {1}):
+            with self.assertRaisesRegex(TypeError, f"^{type(value).__name__} is no value of a request"):
+                _companion.begin(do="run", command="stack", words=[value])
+        self.assertIs(_companion.current(), companion)
+        self.assertTrue(lancet.stack())
+
+        class Odd(enum.IntEnum):
+            SEVEN = 7
+
+        self.assertEqual(_companion._written([Odd.SEVEN, True, None]), "[7,true,null]")
+
+    def test_a_line_that_the_companion_cannot_read(self):
+        companion = _companion.current()
+        with self.assertRaises(lancet.Error) as raised:
+            # A path that is no UTF-8 has no JSON.
+            lancet.heap(b"/tmp/\xff.heap")
+        self.assertNotIsInstance(raised.exception, lancet.Lost)
+        self.assertIs(_companion.current(), companion)
+        self.assertTrue(lancet.stack())
+
+    def test_the_heap_into_a_file_named_by_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "heap")
+            self.assertEqual(lancet.heap(os.fsencode(file)), file)
+            self.assertTrue(os.path.exists(file))
 
     def test_the_command(self):
         done = subprocess.run([sys.executable, "-m", "lancet", "--version"], stdout=subprocess.PIPE, check=True,

@@ -16,7 +16,7 @@ import unittest.mock
 import lancet
 import lancet.asgi
 import lancet.wsgi
-from lancet import _signature, _trace
+from lancet import _counters, _signature, _trace
 from test_trace import pipe_with, sums
 
 SECRET = "a secret of the application"
@@ -181,6 +181,36 @@ class Wsgi(unittest.TestCase):
                 self.assertTrue(is_first())
                 self.assertFalse(is_first(value=kept))
 
+    def test_a_signature_by_which_nothing_was_traced_is_good_once_more(self):
+        for fails in (lancet.Error, ValueError):
+            middleware = self.middleware(sample=0, secret=SECRET, calls=False)
+            value = lancet.wsgi.signature(SECRET, "GET", "/cart")
+            with unittest.mock.patch.object(_trace.Trace, "begin", side_effect=fails("made to fail")):
+                # The second one finds the tracer at rest.
+                for _ in range(2):
+                    self.assertNotIn("x-lancet-trace", self.get(middleware, HTTP_X_LANCET_TRACE=value)[1])
+            self.assertTrue(self.is_answered(value))
+            self.assertFalse(self.is_answered(value))
+
+    def test_a_signature_of_half_a_second(self):
+        self.assertTrue(self.is_answered(lancet.wsgi.signature(SECRET, "GET", "/cart", seconds=1.5)))
+
+    def test_options_that_are_none(self):
+        nan = float("nan")
+        odd = [("sample", "1"), ("sample", nan), ("sample", True), ("threshold", nan), ("threshold", -1), ("secret", b"x"), ("secret", 5)]
+        odd += [("calls", "mysql"), ("calls", ["nosuch"]), ("calls", [b"mysql"]), ("calls", 3), ("log", 5), ("told", 3), ("file", 5)]
+        for name, value in odd:
+            with self.subTest(name, value=value), self.assertRaises(ValueError):
+                self.middleware(**{name: value})
+        for calls in (True, False, None, ["mysql", "memory"], ("read",), {"write"}):
+            self.middleware(calls=calls)
+
+    def test_a_file_of_traces_that_does_not_answer(self):
+        middleware = self.middleware(sample=1, calls=False)
+        middleware._tracer._file = "traces"
+        with unittest.mock.patch.object(_trace.Trace, "append_to", side_effect=TimeoutError("made to fail")):
+            self.assertEqual(self.get(middleware)[0], "200 OK")
+
     def test_where_it_is_told(self):
         log = io.StringIO()
         self.get(self.middleware(sample=1, log=log, told=None), "/a\x1b[31m\n")
@@ -306,6 +336,27 @@ class Asgi(unittest.TestCase):
 
             asyncio.run(self.middleware(app, sample=1, calls=False, secret=SECRET)({"type": "http", **scope}, None, send))
             self.assertEqual([message["body"] for message in sent], [b"served"], scope)
+
+    def test_a_signature_by_which_nothing_was_traced_is_good_once_more(self):
+        value = [(b"x-lancet-trace", lancet.asgi.signature(SECRET, "GET", "/1").encode())]
+
+        def answered(**options):
+            middleware = self.middleware(sample=0, secret=SECRET, **options)
+            return b"x-lancet-trace" in dict(asyncio.run(self.get(middleware, "/1", value))[0]["headers"])
+
+        with unittest.mock.patch.object(_trace.Trace, "begin", side_effect=lancet.Error("made to fail")):
+            self.assertFalse(answered(calls=False))
+        with unittest.mock.patch.object(_counters, "of", side_effect=lancet.Error("made to fail")):
+            self.assertFalse(answered(calls=["connect"]))
+        self.assertEqual([answered(calls=False) for _ in range(2)], [True, False])
+
+    def test_an_application_that_raises_where_it_is_called(self):
+        def raises(*_):
+            raise KeyError("mine")
+
+        with self.assertRaises(KeyError):
+            asyncio.run(self.get(self.middleware(raises, sample=1, calls=False), "/1"))
+        self.assertEqual(len(self.told), 1)
 
     def test_requests_at_once(self):
         async def all_at_once():

@@ -10,6 +10,7 @@ module Lancet
   class Counters
     # All but memory, which takes a call for each object that needs more than its slot.
     USUAL = %i[read write connect mysql postgres sqlite memcached redis].freeze
+    ALL = [*USUAL, :memory].freeze
     # ENV.key? calls `getenv`, with which a mark is set: nobody else asks for such a name.
     MARK = "LANCET_TRACE_"
     private_constant :MARK
@@ -29,6 +30,15 @@ module Lancet
         number = @numbering.synchronize { @last += 1 }
         ENV.key?("#{MARK}#{number}")
         number
+      end
+
+      # Raises for what says no groups: true, false, nil, or an Array of their names.
+      def check(groups)
+        return if [true, false, nil].include?(groups)
+
+        raise ArgumentError, "calls is true, false, or an Array of groups: #{ALL.join(", ")}" unless groups.is_a?(Array)
+
+        groups.each { |one| raise ArgumentError, "there is no group of calls #{one.inspect}: there are #{ALL.join(", ")}" unless ALL.map(&:to_s).include?(one.to_s) }
       end
 
       # Those of this process for these groups (true: the usual ones).

@@ -23,6 +23,7 @@ module Lancet
     # With a `secret`, a request with a header of `signature` is traced and told whatever the sample and the threshold say, and is
     # answered with its figures in `x-lancet-trace`.
     def initialize(app, secret: nil, **options, &told)
+      raise ArgumentError, "secret is a String" unless secret.nil? || secret.is_a?(String)
       raise ArgumentError, "an empty secret is none" if secret&.empty?
 
       @app = app
@@ -34,7 +35,7 @@ module Lancet
       request, asked = @tracer.border { chosen(env) }
       return @app.call(env) unless request
 
-      answer, trace = @tracer.trace(request, always: asked) { @app.call(env) }
+      answer, trace = @tracer.trace(request, always: asked, untraced: asked && -> { Signature.give_back(asked) }) { @app.call(env) }
       return answer unless asked && trace
 
       @tracer.border { with_figures(answer, trace) } || answer
@@ -47,10 +48,16 @@ module Lancet
 
     private
 
-    # What is told of a request that is traced, and whether it has asked for that; nil: it is not traced.
+    # What is told of a request that is traced, and the value by which it has asked for that, if it has; nil: it is not traced.
     def chosen(env)
-      asked = @secret && env.key?(HEADER) && Signature.first?(@secret, env[HEADER], [env["REQUEST_METHOD"], Trace.path_of(env), env["QUERY_STRING"]])
+      value = env[HEADER] if @secret
+      asked = value if value && Signature.first?(@secret, value, [env["REQUEST_METHOD"], decoded(Trace.path_of(env)), env["QUERY_STRING"]])
       [Trace.request_of(env), asked] if asked || @tracer.chosen?
+    end
+
+    # A path as it is signed. Servers differ: puma hands it over as it was sent.
+    def decoded(path)
+      path.to_s.b.gsub(/%(\h\h)/) { $1.hex.chr }
     end
 
     def with_figures(answer, trace)

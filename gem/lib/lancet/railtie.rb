@@ -10,7 +10,8 @@ module Lancet
   class Railtie < ::Rails::Railtie
     config.lancet = ActiveSupport::OrderedOptions.new
 
-    initializer "lancet.middleware" do |app|
+    # After the application's config/initializers, in which it is configured, and before its middleware is put together.
+    initializer "lancet.middleware", after: :load_config_initializers do |app|
       options = app.config.lancet.to_h
       page = options.delete(:page) { ::Rails.env.development? }
       if page

@@ -19,7 +19,7 @@ module Lancet
       # The value of the header for a method, and a path with its query behind a `?`.
       def of(secret, method, target, seconds:, now: Time.now)
         path, query = target.b.split("?", 2)
-        stamp = "#{now.to_i + seconds}:#{OpenSSL::Random.random_bytes(8).unpack1("H*")}"
+        stamp = "#{(now.to_i + seconds).to_i}:#{OpenSSL::Random.random_bytes(8).unpack1("H*")}"
         "#{stamp}:#{sign(secret, stamp, [method, path.to_s, query.to_s])}"
       end
 
@@ -35,6 +35,11 @@ module Lancet
         return false unless OpenSSL::HMAC.digest(DIGEST, key, wanted) == OpenSSL::HMAC.digest(DIGEST, key, signature)
 
         take(wanted, Integer(until_then, 10), now.to_i)
+      end
+
+      # Takes back that such a value was used: nothing was traced by it, so it is good once more.
+      def give_back(value)
+        @lock.synchronize { @used.delete(value.b.rpartition(":").last) }
       end
 
       private

@@ -24,7 +24,9 @@ module Lancet
     def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
       raise ArgumentError, "sample is a part of all requests, from 0 to 1" unless sample.between?(0, 1)
 
-      raise ArgumentError, "threshold is a number of seconds" unless threshold.nil? || threshold.is_a?(Numeric)
+      raise ArgumentError, "threshold is a number of seconds" unless threshold.nil? || (threshold.is_a?(Numeric) && threshold >= 0)
+
+      Counters.check(calls)
 
       @sample = sample
       @threshold = threshold || 0
@@ -43,10 +45,14 @@ module Lancet
       @sample.positive? && (@sample >= 1 || rand < @sample)
     end
 
-    # Does the work, traced; what it returns, and the trace, or nil if it could not be traced. With `always` it is told however long it took.
-    def trace(work, always: false)
+    # Does the work, traced; what it returns, and the trace, or nil if it could not be traced, which `untraced` is called for. With `always` it is told however
+    # long it took.
+    def trace(work, always: false, untraced: nil)
       trace = begun(work)
-      return [yield, nil] unless trace
+      unless trace
+        border(&untraced) if untraced
+        return [yield, nil]
+      end
 
       [yield, trace]
     ensure

@@ -40,10 +40,10 @@ def trace(calls: bool | Collection[str] = True) -> Trace:
     return Trace(calls)
 
 
-def heap(file: str | os.PathLike[str], contents: bool = False) -> str:
+def heap(file: str | bytes | os.PathLike[str] | os.PathLike[bytes], contents: bool = False) -> str:
     """Saves the whole heap, who refers to whom and by what name, in a file that `lancet heap FILE` reads and only its owner may. What each object holds is in
     it only with `contents`. Returns the file's name; what could not be saved is a warning."""
-    path = os.path.abspath(file)
+    path = os.path.abspath(os.fsdecode(file))
     ended = _watch.ended("heap", ["--save", path, *(["--contents"] if contents else [])])
     if ended["exit"] == 4:
         for line in ended["said"]:

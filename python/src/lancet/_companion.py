@@ -54,7 +54,10 @@ def _written(value: Any) -> str:
         return encode_basestring_ascii(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    if isinstance(value, int):
+        # An Enum or another subclass may write itself in another way.
+        return int.__repr__(value)
+    raise TypeError(f"{type(value).__name__} is no value of a request to lancet")
 
 
 class _Silent(Lost):
@@ -143,8 +146,9 @@ class Companion:
 
         An exception that comes within (KeyboardInterrupt) ends the companion: nobody could tell any more what it has done.
         """
-        # Before the lock, which in the child of a fork a thread of the parent's may have.
+        # Before the lock, which in the child of a fork a thread of the parent's may have; and before anything is sent, what cannot be.
         self._check()
+        asked = _written(request)[1:]
         with self._lock:
             self._check()
             if self._is_asked:
@@ -152,7 +156,7 @@ class Companion:
             self._is_asked = True
             try:
                 self._last += 1
-                self._tell({"id": self._last, **request})
+                self._tell(f'{{"id":{self._last},{asked}\n')
                 return self._answer()
             except Error:
                 # The companion has answered that it cannot be done, so the next request may be sent; or it has ended.
@@ -217,8 +221,8 @@ class Companion:
                 return told
         raise Error(f"the first line that {program} writes is no companion's: is it a lancet, or a script that writes something before?")
 
-    def _tell(self, request: dict[str, Any]) -> None:
-        text = _written(request).encode() + b"\n"
+    def _tell(self, line: str) -> None:
+        text = line.encode()
         try:
             while text:
                 text = text[self._check().send(text, QUIET) :]
@@ -231,8 +235,10 @@ class Companion:
         records: list[dict[str, Any]] = []
         while True:
             answer = _read(self._line())
-            if answer["id"] != self._last:
+            known = answer.get("id")
+            if known != self._last and (known or "error" not in answer):
                 continue
+            # An error without our number is about a line that it could not read, and the only one that waits is ours.
             if "ok" in answer:
                 return answer["ok"], records
             if "error" in answer:

@@ -10,16 +10,16 @@ import itertools
 import os
 import threading
 from collections.abc import Collection
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from . import _companion
 from ._error import Lost
 
 # All but memory, which takes a call for most objects.
 USUAL = ("read", "write", "connect", "mysql", "postgres", "sqlite", "memcached", "redis")
+ALL = (*USUAL, "memory")
 # A mark is a call of `getenv`, which is hooked too: nobody else asks for such a name.
 MARK = "LANCET_TRACE_"
-
 
 
 class Sum(NamedTuple):
@@ -53,6 +53,17 @@ def together(one: dict[str, Sum], other: dict[str, Sum]) -> dict[str, Sum]:
     """Sums of what two threads have called."""
     none = Sum(0, 0.0, 0)
     return {group: one.get(group, none).plus(other.get(group, none)) for group in {**one, **other}}
+
+
+def check(groups: object) -> None:
+    """Raises ValueError for what says no groups: True, False, None, or a collection of names."""
+    if groups is None or isinstance(groups, bool):
+        return
+    if not isinstance(groups, Collection) or isinstance(groups, (str, bytes)):
+        raise ValueError("calls is True, False, or a list of groups: " + ", ".join(ALL))
+    for one in cast("Collection[object]", groups):
+        if one not in ALL:
+            raise ValueError(f"there is no group of calls {one!r}: there are {', '.join(ALL)}")
 
 
 def of(groups: Literal[True] | Collection[str]) -> Counters:

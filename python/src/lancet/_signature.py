@@ -11,10 +11,10 @@ import time
 MOST_USED = 4096
 
 
-def signature(secret: str, method: str, target: str, seconds: int = 60, now: float | None = None) -> str:
+def signature(secret: str, method: str, target: str, seconds: float = 60, now: float | None = None) -> str:
     """The value of the header `X-Lancet-Trace` that has one request traced, once and within so many seconds. `target` is its path and, behind a `?`, its query:
     the path as the application sees it, decoded, and the query as it is sent."""
-    until = int(time.time() if now is None else now) + seconds
+    until = int((time.time() if now is None else now) + seconds)
     path, _, query = target.partition("?")
     nonce = os.urandom(8).hex()
     return f"{until}:{nonce}:{_sign(secret, f'{until}:{nonce}', (method, path, query))}"
@@ -36,6 +36,10 @@ class Used:
         if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
             return False
         return self._take(wanted, int(until))
+
+    def give_back(self, value: str) -> None:
+        """Takes back that such a value was used: nothing was traced by it, so it is good once more."""
+        self._until.pop(value.rpartition(":")[2], None)
 
     def _take(self, signed: str, until: int) -> bool:
         # No lock, which a thread of a parent's may have had at a fork: each of these steps is one that the interpreter's own lock makes whole.

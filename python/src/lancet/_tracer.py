@@ -8,7 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Collection
-from typing import Any, Callable, TypedDict, TypeVar
+from typing import Any, Callable, TypedDict, TypeVar, cast
 
 from . import _counters
 from ._error import Error, Lost
@@ -55,12 +55,9 @@ class Tracer:
         file: str | os.PathLike[str] | None = None,
         told: Callable[[Trace], object] | None = None,
     ) -> None:
-        if not 0 <= sample <= 1:
-            raise ValueError("sample is a part of all requests, from 0 to 1")
-        if secret == "":
-            raise ValueError("an empty secret is none")
-        if not (threshold is None or isinstance(threshold, (int, float))):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError("threshold is a number of seconds")
+        _check_numbers(sample, threshold)
+        _check_others(secret, log, file, told)
+        _counters.check(calls)
         self._sample, self._threshold, self._secret, self._calls = sample, threshold or 0, secret, calls
         self._log, self._file, self._told = log, file, told
         #: Why the last request that was to be traced was not; None: it was.
@@ -72,13 +69,19 @@ class Tracer:
         """Whether a request (method, path, query) asks for its trace, by the value of its header. A value asks once."""
         return self._secret is not None and used.is_first(self._secret, value, request)
 
+    def give_back(self, value: str | None) -> None:
+        """A request that has asked by this value is not traced, and may ask once more."""
+        if value is not None:
+            used.give_back(value)
+
     def is_chosen(self) -> bool:
         """Whether the next request is to be traced."""
         return self._sample > 0 and (self._sample >= 1 or random.random() < self._sample)
 
-    def begun(self, method: str, path: str) -> Trace | None:
-        """A trace of a request that has begun, or None if it cannot be."""
+    def begun(self, method: str, path: str, value: str | None = None) -> Trace | None:
+        """A trace of a request that has begun, or None if it cannot be. A value with which the request has asked for that is then good once more."""
         if self._rests():
+            self.give_back(value)
             return None
         trace = Trace(self._calls, {"method": method, "path": path})
         try:
@@ -86,6 +89,7 @@ class Tracer:
         except TimeoutError:
             raise
         except FAULTS as error:
+            self.give_back(value)
             self._begin_rest(error)
             self._refuse(error)
             return None
@@ -149,7 +153,7 @@ class Tracer:
             if self._log is not None:
                 self._apart(self._write, str(trace))
             if self._file is not None:
-                trace.append_to(self._file)
+                self._append(trace, self._file)
         except TimeoutError:
             raise
         except FAULTS as error:
@@ -157,6 +161,13 @@ class Tracer:
         else:
             if self._told is not None:
                 self._apart(self._told, trace)
+
+    def _append(self, trace: Trace, file: str | os.PathLike[str]) -> None:
+        # A TimeoutError of a file system that has no answer is no time limit of the program's.
+        try:
+            trace.append_to(file)
+        except OSError as error:
+            self._refuse(error)
 
     def figures(self, trace: Trace) -> str | None:
         """What is told of a trace in a header; None if it cannot be."""
@@ -190,3 +201,30 @@ class Tracer:
             log.info("%s", line)
         elif log is not None:
             print(line, file=log)
+
+
+def _check_numbers(sample: object, threshold: object) -> None:
+    """Raises ValueError for options that are none. They come from files of settings, which no checker of types has seen."""
+    if not (_is_number(sample) and 0 <= cast(float, sample) <= 1):
+        raise ValueError("sample is a part of all requests, from 0 to 1")
+    # Written so that what is no number at all (nan) is none either.
+    if threshold is not None and not (_is_number(threshold) and cast(float, threshold) >= 0):
+        raise ValueError("threshold is a number of seconds")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_others(secret: object, log: object, file: object, told: object) -> None:
+    """The same of the others."""
+    if secret == "":
+        raise ValueError("an empty secret is none")
+    if not (secret is None or isinstance(secret, str)):
+        raise ValueError("secret is a text (str)")
+    if not (log is None or log is STANDARD_ERROR or hasattr(log, "info") or hasattr(log, "write")):
+        raise ValueError("log is a file, or whatever has info()")
+    if not (file is None or isinstance(file, (str, os.PathLike))):
+        raise ValueError("file is a path")
+    if not (told is None or callable(told)):
+        raise ValueError("told is a function that takes a trace")

@@ -42,10 +42,10 @@ class Middleware:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         chosen = self._tracer.border(self._chosen, scope)
-        begun = None if chosen is None else await begin(self._tracer, chosen[0], chosen[1])
+        begun = None if chosen is None else await begin(self._tracer, *chosen)
         if chosen is None or begun is None:
             return await self._app(scope, receive, send)
-        trace, asked = begun, chosen[2]
+        trace, asked = begun, chosen[2] is not None
 
         async def sends(message: MutableMapping[str, Any]) -> None:
             if asked and message["type"] == "http.response.start":
@@ -54,14 +54,20 @@ class Middleware:
                     message = self._tracer.border(_with_figures, message, figures) or message
             await send(message)
 
-        return await traced(self._app(scope, receive, sends), (self._tracer, trace), asked)
+        async def answered() -> None:
+            # Within the trace also where it raises at once, as a plain function that returns a coroutine may.
+            await self._app(scope, receive, sends)
 
-    def _chosen(self, scope: Scope) -> tuple[str, str, bool] | None:
-        """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
+        return await traced(answered(), (self._tracer, trace), asked)
+
+    def _chosen(self, scope: Scope) -> tuple[str, str, str | None] | None:
+        """Method and path of a request that is traced, and the value by which it has asked for that, if it has; None if it is not traced."""
         method, path = scope["method"], scope["path"]
         value = next((value for name, value in scope.get("headers", ()) if name == HEADER), None)
-        asked = value is not None and self._tracer.asks(value.decode("latin-1"), (method, path, _query(scope)))
-        if not asked and not self._tracer.is_chosen():
+        asked = None if value is None else value.decode("latin-1")
+        if asked is not None and not self._tracer.asks(asked, (method, path, _query(scope))):
+            asked = None
+        if asked is None and not self._tracer.is_chosen():
             return None
         return method, path.encode("utf-8", "replace").decode("utf-8"), asked
 
@@ -71,10 +77,12 @@ def _query(scope: Scope) -> str:
     return query.decode("utf-8", "surrogateescape")
 
 
-async def begin(tracer: Tracer, method: str, path: str) -> Trace | None:
-    """A trace of a request that has begun and is paused, or None if it cannot be."""
-    is_prepared = tracer.is_prepared() or await _aside(tracer.prepare)
-    trace = tracer.border(tracer.begun, method, path) if is_prepared else None
+async def begin(tracer: Tracer, method: str, path: str, value: str | None) -> Trace | None:
+    """A trace of a request that has begun and is paused, or None if it cannot be. A value with which the request has asked for that is then good once more."""
+    if not (tracer.is_prepared() or await _aside(tracer.prepare)):
+        tracer.give_back(value)
+        return None
+    trace = tracer.border(tracer.begun, method, path, value)
     if trace is not None:
         tracer.border(trace.pause)
     return trace

@@ -23,6 +23,8 @@ __all__ = ["Middleware", "signature"]
 HEADER = "HTTP_X_LANCET_TRACE"
 ANSWER = "x-lancet-trace"
 SHARED = "what its synchronous code has done is not counted: it runs on a thread with that of other requests (Django before 4.0)"
+GIVEN_UP = "what its synchronous code has done is not counted: the request was given up, or has failed"
+ELSEWHERE = "what its asynchronous view has done is not counted: a middleware below is synchronous, so it runs on another thread"
 
 # Django has no hints.
 _conf: Any = importlib.import_module("django.conf")
@@ -48,15 +50,17 @@ class Middleware:
 
     def _answered(self, request: Any) -> Any:
         chosen = self._tracer.border(self._chosen, request)
-        trace = None if chosen is None else self._tracer.border(self._tracer.begun, chosen[0], chosen[1])
+        trace = None if chosen is None else self._tracer.border(self._tracer.begun, *chosen)
         if chosen is None or trace is None:
             return self._get_response(request)
-        asked = chosen[2]
+        asked = chosen[2] is not None
         try:
             response = self._get_response(request)
         except BaseException:
+            self._tracer.border(_lose_asynchronous, trace, request)
             self._tracer.ended(trace, asked)
             raise
+        self._tracer.border(_lose_asynchronous, trace, request)
         is_told = self._tracer.is_to_be_told(trace, asked)
         if asked:
             self._tracer.border(_add, response, self._tracer.figures(trace))
@@ -66,14 +70,20 @@ class Middleware:
 
     async def _answered_later(self, request: Any) -> Any:
         chosen = self._tracer.border(self._chosen, request)
-        begun = None if chosen is None else await begin(self._tracer, chosen[0], chosen[1])
+        begun = None if chosen is None else await begin(self._tracer, *chosen)
         if chosen is None or begun is None:
             return await self._get_response(request)
-        trace, asked = begun, chosen[2]
+        trace, asked = begun, chosen[2] is not None
 
         async def answered() -> Any:
             end = await self._on_its_thread(trace, trace.beside)
-            response = await self._get_response(request)
+            try:
+                response = await self._get_response(request)
+            except BaseException:
+                # Its thread cannot be waited for: the coroutine may be closed.
+                if end is not None:
+                    trace.lose(GIVEN_UP)
+                raise
             if end is not None:
                 await self._on_its_thread(trace, end)
             if asked:
@@ -94,12 +104,13 @@ class Middleware:
             trace.lose(f"what its synchronous code has done is not counted: {error}")
             return None
 
-    def _chosen(self, request: Any) -> tuple[str, str, bool] | None:
-        """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
+    def _chosen(self, request: Any) -> tuple[str, str, str | None] | None:
+        """Method and path of a request that is traced, and the value by which it has asked for that, if it has; None if it is not traced."""
         method, path = request.method, request.path
-        value = request.META.get(HEADER)
-        asked = value is not None and self._tracer.asks(value, (method, path, request.META.get("QUERY_STRING", "")))
-        if not asked and not self._tracer.is_chosen():
+        asked = request.META.get(HEADER)
+        if asked is not None and not self._tracer.asks(asked, (method, path, _query(request))):
+            asked = None
+        if asked is None and not self._tracer.is_chosen():
             return None
         return method, path, asked
 
@@ -109,6 +120,21 @@ def _tracer(options: Any) -> Tracer:
         return Tracer(**options)
     except (TypeError, ValueError) as error:
         raise _exceptions.ImproperlyConfigured(f"the setting LANCET: {error}") from error
+
+
+def _query(request: Any) -> str:
+    query: str = request.META.get("QUERY_STRING", "")
+    if hasattr(request, "environ"):
+        # WSGI hands bytes over as Latin-1 (PEP 3333).
+        return query.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+    return query
+
+
+def _lose_asynchronous(trace: Trace, request: Any) -> None:
+    """Says it where an asynchronous view was run on another thread than this one: under ASGI, that of the event loop."""
+    view = getattr(getattr(request, "resolver_match", None), "func", None)
+    if not hasattr(request, "environ") and _sync.iscoroutinefunction(view):
+        trace.lose(ELSEWHERE)
 
 
 def _add(response: Any, figures: str | None) -> None:

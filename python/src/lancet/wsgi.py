@@ -56,7 +56,8 @@ class Middleware:
         asked = HEADER in environ and self._tracer.asks(environ[HEADER], _signed(environ))
         if not asked and not self._tracer.is_chosen():
             return None
-        trace = self._tracer.begun(environ.get("REQUEST_METHOD", ""), _path(environ).decode("utf-8", "replace"))
+        value = environ[HEADER] if asked else None
+        trace = self._tracer.begun(environ.get("REQUEST_METHOD", ""), _path(environ).decode("utf-8", "replace"), value)
         return None if trace is None else (trace, asked)
 
 

@@ -58,6 +58,7 @@ fn is_the_same_bytes_whoever_makes_it() {
         "SHA256SUMS".to_owned(),
         format!("lancet-{version}-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"),
         format!("lancet-{version}-x86_64-linux"),
+        format!("lancet-{version}-third-party.txt"),
         format!("lancet-{version}-x86_64-linux.gem"),
         format!("lancet-{version}.cdx.json"),
         format!("lancet-{version}.tar.gz"),
@@ -67,7 +68,8 @@ fn is_the_same_bytes_whoever_makes_it() {
     let again = dist(
         &program,
         &there,
-        "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8",
+        "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8 \
+         GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=tar.umask GIT_CONFIG_VALUE_0=0077 GIT_CONFIG_KEY_1=core.autocrlf GIT_CONFIG_VALUE_1=true",
     );
     assert_eq!(files, again);
     let sums = |at: &Path| fs::read_to_string(at.join("SHA256SUMS")).expect("checksums");
@@ -88,6 +90,7 @@ fn holds_what_it_should(at: &Path, version: &str) {
         "/usr/bin/lancet",
         "/usr/share/man/man1/lancet-mem.1.gz",
         "/usr/share/doc/lancet/copyright",
+        "/usr/share/doc/lancet/THIRD-PARTY.txt.gz",
         "/usr/share/doc/lancet/changelog.gz",
         "/usr/share/doc/lancet/docs/README.md",
         "/usr/share/doc/lancet/examples/shop.rb",
@@ -110,10 +113,155 @@ fn holds_what_it_should(at: &Path, version: &str) {
     let clap = named("clap").expect("a crate that the program uses");
     let sum = clap["hashes"][0]["content"].as_str().unwrap_or_default();
     assert_eq!(sum.len(), 64, "{clap}");
+    // Only tests use the one, and nobody turns the feature on that brings the other.
+    for other in ["proptest", "termwiz"] {
+        assert!(named(other).is_none(), "{other} is not in the program");
+    }
+    let glibc = named("glibc").expect("the C library of a static program");
+    let purl = glibc["purl"].as_str().unwrap_or_default();
+    assert!(purl.starts_with("pkg:deb/debian/glibc@2."), "{glibc}");
+    assert!(named("rust-std").is_some(), "Rust's standard library");
+    holds_the_licences_of_others(at, version, components);
+}
+
+/// Each crate of others is named in what is shipped, with texts of licences.
+fn holds_the_licences_of_others(at: &Path, version: &str, components: &[serde_json::Value]) {
+    let text = fs::read_to_string(at.join(format!("lancet-{version}-third-party.txt")));
+    let text = text.expect("the licences");
+    let field = |one: &serde_json::Value, name: &str| one[name].as_str().unwrap_or("").to_owned();
+    for one in components {
+        if field(one, "purl").starts_with("pkg:cargo/") {
+            let line = format!("\n{} {}", field(one, "name"), field(one, "version"));
+            assert!(text.contains(&line), "{line} is not named");
+        }
+    }
+    for words in [
+        "GNU LESSER GENERAL PUBLIC LICENSE",
+        "UNICODE LICENSE V3",
+        "Permission is hereby granted, free of charge",
+        "https://snapshot.debian.org/package/glibc/",
+    ] {
+        assert!(text.contains(words), "{words} is not among the licences");
+    }
+    let wheel = at.join(format!(
+        "lancet-{version}-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    ));
+    let print = "import sys, zipfile; wheel = zipfile.ZipFile(sys.argv[1]); \
+                 sys.stdout.buffer.write(wheel.read(f'lancet-{sys.argv[2]}.dist-info/licenses/THIRD-PARTY.txt'))";
+    let mut python = Command::new("python3");
+    let within = succeeds(python.args(["-c", print]).arg(wheel).arg(version));
+    assert_eq!(within, text, "the licences in the wheel");
+    let print = "require 'rubygems/package'; puts Gem::Package.new(ARGV[0]).contents";
+    let gem = at.join(format!("lancet-{version}-x86_64-linux.gem"));
+    let within = succeeds(Command::new("ruby").args(["-e", print]).arg(gem));
     assert!(
-        named("proptest").is_none(),
-        "what only tests use is not in the program"
+        within.lines().any(|line| line == "THIRD-PARTY.txt"),
+        "{within}"
     );
+}
+
+/// A copy of the sources of the commit, a repository of its own or none.
+fn copied(place: &TempDir, name: &str) -> PathBuf {
+    let to = place.join(name);
+    let script = "mkdir \"$2\" && git -C \"$1\" archive HEAD | tar -C \"$2\" -xf -";
+    let mut copy = Command::new("bash");
+    succeeds(copy.args(["-c", script, "copy"]).arg(folder("")).arg(&to));
+    to
+}
+
+/// Has a copy's own script do something; what it says on standard output and on standard error, and whether it succeeds.
+fn package(at: &Path, script: &str, words: &[&Path]) -> (String, bool) {
+    let mut command = Command::new("bash");
+    command.current_dir(at).env_remove("SOURCE_DATE_EPOCH");
+    let done = command.args(["-c", script, "package"]).args(words).output();
+    let done = done.expect("bash runs");
+    let said = [done.stdout, done.stderr].concat();
+    (
+        String::from_utf8_lossy(&said).into_owned(),
+        done.status.success(),
+    )
+}
+
+const COMMITTED: &str = "git init --quiet && git add --all && git -c user.name=x -c user.email=x commit --quiet --message x";
+
+/// Nothing comes into a release but what is in the commit, and a folder is one only when all is there.
+#[test]
+fn holds_nothing_that_is_not_in_the_commit() {
+    for program in ["rake", "git", "dpkg-deb", "cargo"] {
+        if !installed(program) {
+            return skip("release", format!("{program} is not installed"));
+        }
+    }
+    if !folder(".git").exists() {
+        return skip("release", "these sources are no checkout of a repository");
+    }
+    let place = TempDir::new("release-other");
+    let program = small(&place);
+    let tree = copied(&place, "tree");
+    let to = place.join("to");
+    // The paths are those of the folder in which it is called.
+    fs::create_dir_all(place.join("elsewhere")).expect("a folder");
+    let script = format!(
+        "{COMMITTED} && for mine in python/src/lancet/mine.py gem/lib/lancet/mine.rb docs/mine.md; do echo secret >$mine; done && \
+         cd ../elsewhere && ../tree/.ci/package dist ../lancet ../to 2>&1"
+    );
+    let (said, done) = package(&tree, &script, &[]);
+    assert!(done, "{said}");
+    let script = "dpkg-deb --contents \"$1\"/*.deb; python3 -m zipfile --list \"$1\"/*.whl; tar -xOf \"$1\"/*.gem data.tar.gz | tar -tz";
+    let (listed, done) = package(&tree, script, &[&to]);
+    assert!(done && listed.contains("lancet/rack.rb"), "{listed}");
+    assert!(!listed.contains("mine"), "{listed}");
+    // One that fails leaves what was there before.
+    let sums = fs::read_to_string(to.join("SHA256SUMS")).expect("checksums");
+    let script = "rm gem/lancet.gemspec && git -c user.name=x -c user.email=x commit --quiet --all --message y; \
+                  .ci/package dist \"$1\" \"$2\"";
+    let (said, done) = package(&tree, script, &[&program, &to]);
+    assert!(!done, "{said}");
+    assert_eq!(
+        sums,
+        fs::read_to_string(to.join("SHA256SUMS")).expect("they are left")
+    );
+    let (said, done) = package(&to, "sha256sum --check --quiet SHA256SUMS", &[]);
+    assert!(done, "{said}");
+}
+
+/// Which time the files have: that of the commit, one that the caller names, never that of another repository around; and what git refuses is said.
+#[test]
+fn takes_the_time_of_its_own_commit() {
+    if !installed("git") || !folder(".git").exists() {
+        return skip(
+            "release",
+            "git is not installed, or these sources are no checkout",
+        );
+    }
+    let place = TempDir::new("release-time");
+    let program = small(&place);
+    let outer = place.join("outer");
+    fs::create_dir_all(&outer).expect("a folder");
+    let script = format!("touch x && GIT_COMMITTER_DATE=2001-02-03T00:00:00Z {COMMITTED}");
+    let (said, done) = package(&outer, &script, &[]);
+    assert!(done, "{said}");
+    copied(&place, "outer/tree");
+    let tree = outer.join("tree");
+    let of = "touch --date=2002-02-02T00:00:00Z Cargo.toml; .ci/package deb \"$1\" \"$2\" >/dev/null && \
+              dpkg-deb --fsys-tarfile \"$2\"/*.deb | TZ=UTC tar --list --verbose --file - ./usr/share/doc/lancet/copyright";
+    let time = |before: &str| {
+        package(
+            &tree,
+            &format!("{before}{of}"),
+            &[&program, &place.join("deb")],
+        )
+    };
+    let (said, _) = time("");
+    assert!(said.contains(" 2002-02-02 "), "of no repository: {said}");
+    let (said, _) = time("export SOURCE_DATE_EPOCH=1054944000; ");
+    assert!(said.contains(" 2003-06-07 "), "the caller's: {said}");
+    let (said, _) = time(&format!(
+        "export GIT_COMMITTER_DATE=2004-05-06T00:00:00Z; {COMMITTED}; "
+    ));
+    assert!(said.contains(" 2004-05-06 "), "the commit's: {said}");
+    let (said, done) = time("echo broken >.git/HEAD; ");
+    assert!(!done && said.contains("fatal: "), "{said}");
 }
 
 /// What `make install` puts below a prefix, `make uninstall` takes out, and nothing else.
@@ -122,10 +270,19 @@ fn what_is_installed_is_taken_out_again() {
     let place = TempDir::new("installed");
     let prefix = place.join("usr");
     let package = |verb: &str, words: &[&Path]| {
-        let mut command = Command::new(folder(".ci").join("package"));
+        let mut command = Command::new("bash");
+        command.args(["-c", "umask 077; exec \"$@\"", "package"]);
+        command.arg(folder(".ci").join("package"));
         succeeds(command.arg(verb).args(words))
     };
     package("install", &[&small(&place), &prefix]);
+    // Also where root's own files are for nobody else.
+    let closed = succeeds(
+        Command::new("find")
+            .arg(&prefix)
+            .args(["!", "-perm", "-a=r"]),
+    );
+    assert_eq!(closed, "", "what others cannot read");
     let other = prefix.join("share/man/man1/lancetfish.1.gz");
     fs::write(&other, "another's page").expect("a file");
     assert!(prefix.join("share/man/man1/lancet.1.gz").exists());
@@ -134,7 +291,7 @@ fn what_is_installed_is_taken_out_again() {
     assert_eq!(left.trim(), other.display().to_string());
 }
 
-/// The container image has nothing but the program, so it is unpacked as a runtime would, and the program opens a process of this machine
+/// The container image has the program and licences alone, so it is unpacked as a runtime would, and the program opens a process of this machine
 /// from there: with a root of its own, without a C library, a shell or a folder for temporary files.
 #[test]
 fn the_image_opens_a_process_from_its_own_root() {
@@ -171,7 +328,12 @@ fn the_image_opens_a_process_from_its_own_root() {
             .arg(&root)
             .args(["-type", "f", "-printf", "%P\n"]),
     );
-    assert_eq!(files.trim(), "usr/bin/lancet", "the files of the image");
+    let mut files: Vec<_> = files.lines().collect();
+    files.sort_unstable();
+    let docs = ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY.txt"];
+    let docs = docs.map(|name| format!("usr/share/doc/lancet/{name}"));
+    assert_eq!(files[0], "usr/bin/lancet", "the program of the image");
+    assert_eq!(files[1..], docs, "the other files of the image");
     let ready = place.join("ready");
     let script = "$kept = Array.new(1000) { Object.new }; File.write(ARGV[0], ''); sleep";
     let mut guest = Command::new("ruby");
