@@ -13,8 +13,8 @@
 #   make deb      the same as a Debian package in target/
 #   make gem      the gem, and
 #   make wheel    the wheel, each with the program in it, in target/
-#   make image    a container image with nothing but the program, in target/: podman load -i FILE, skopeo copy oci-archive:FILE …
-#   make dist     the files of a release, with checksums and what the program is made of, in target/dist
+#   make image    a container image of the program and licences alone, in target/: podman load -i FILE, skopeo copy oci-archive:FILE …
+#   make dist     the files of a release, with checksums, licences and what the program is made of, in target/dist
 #   make bench    cost, beside the rivals, in the same run
 #   make help     this
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS

@@ -223,6 +223,14 @@ class CompanionTest < LancetTest
   end
 
   # `lancet mem` from outside, and blocks within, at once.
+  def test_a_line_that_the_companion_cannot_read
+    companion = Lancet::Companion.current
+    error = assert_raises(Lancet::Error) { Timeout.timeout(LIMIT) { companion.ask("\"do\":nonsense") } }
+    assert_match(/at line 1 column/, error.message)
+    assert_same companion, Lancet::Companion.current
+    refute_empty Lancet.stack
+  end
+
   def test_beside_a_lancet_from_outside
     program = Lancet::Program.path
     Memprof.start

@@ -39,6 +39,23 @@ class PackageTest < LancetTest
     assert first == second, "two builds are not the same bytes"
   end
 
+  # Names are those of the folder in which rake is called, and what lies there is nobody else's.
+  def test_a_folder_with_files_of_its_own
+    Dir.mktmpdir do |folder|
+      FileUtils.mkdir(File.join(folder, "stage"))
+      File.write(File.join(folder, "stage/mine"), "mine")
+      File.write(File.join(folder, "lancet"), "#!/bin/sh\n")
+      File.chmod(0o755, File.join(folder, "lancet"))
+      env = { "LANCET_BIN" => "lancet", "PKG" => ".", "THIRD_PARTY" => "stage/mine" }
+      _, err, code = Dir.chdir(folder) { ruby("-S", "rake", "-f", File.join(FOLDER, "Rakefile"), "build", env: env) }
+      skip "rake is not installed" if err.include?("can't find gem rake") || err.include?("No such file or directory -- rake")
+      assert_equal 0, code, err
+      assert_equal ["lancet", "lancet-#{Lancet::VERSION}-x86_64-linux.gem", "stage"], Dir.children(folder).sort
+      assert_equal "mine", File.read(File.join(folder, "stage/mine"))
+      assert_includes Gem::Package.new(Dir[File.join(folder, "*.gem")].first).spec.files, "THIRD-PARTY.txt"
+    end
+  end
+
   def test_what_it_says_of_itself
     _, spec = built(0o755)
     repository = File.read(CARGO)[/^repository = "(.+)"$/, 1]

@@ -137,6 +137,11 @@ class Watches(unittest.TestCase):
             kept.append(Kept())
         self.assertIn(__file__, [row["place"]["path"] for row in seen if row["place"]])
 
+    def test_options_that_leave_no_rows(self):
+        for options in ({"output": "rows.json"}, {"o": "rows.json"}, {"every": "200ms"}, {"live": True}):
+            with self.assertRaisesRegex(ValueError, "^lancet.mem\\(\\) tells what it has seen when its block ends"):
+                lancet.mem(**options)
+
     def test_the_heap(self):
         kept = {"a key of the heap": ["a text of the heap"]}
         with tempfile.TemporaryDirectory() as folder:

@@ -101,6 +101,29 @@ class Package(unittest.TestCase):
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("lancet: there is no program /no/lancet: run `make build` first, or name a lancet in LANCET_BIN", refused.stdout)
         self.assertNotIn("Traceback", refused.stdout)
+        # A folder can be entered, and not run.
+        refused = self.pip("--target", self.place / "none", program=self.place)
+        self.assertIn("lancet: there is no program /", refused.stdout)
+
+    def test_pip_takes_a_program_by_a_path_of_the_repository(self):
+        root = self.in_the_repository().parent
+        if importlib.util.find_spec("pip") is None:
+            self.skipTest("there is no pip")
+        target = self.place / "packages"
+        done = self.pip("--target", target, program=os.path.relpath(self.program, root))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual((target / "lancet" / "bin" / "lancet").read_bytes(), self.program.read_bytes())
+
+    def test_the_licences_of_others(self):
+        self.in_the_repository()
+        (self.place / "THIRD-PARTY.txt").write_text("theirs")
+        words = [sys.executable, FOLDER / "backend.py", self.program, self.place / "wheels", self.place / "THIRD-PARTY.txt"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        (wheel,) = (self.place / "wheels").iterdir()
+        with zipfile.ZipFile(wheel) as archive:
+            (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+            self.assertEqual(archive.read(f"{info}/licenses/THIRD-PARTY.txt"), b"theirs")
+            self.assertIn("\nLicense-File: THIRD-PARTY.txt\n", archive.read(f"{info}/METADATA").decode())
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ def test_without_a_limit():
     pass
 
 
+@pytest.mark.limit_syscalls("fsync", "1")
+def test_with_a_limit_that_is_no_number():
+    pass
+
+
 @pytest.mark.limit_calls("no_such_function", 1)
 def test_of_nothing():
     pass
@@ -78,7 +83,7 @@ class Plugin(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             said = self.said_of(folder, TESTS)
             file = pathlib.Path(folder, "test_limits.py")
-        self.assertIn("4 failed, 3 passed", said)
+        self.assertIn("5 failed, 3 passed", said)
         # pluggy from 1.2 on warns of a wrapper of the old kind that raises.
         self.assertNotIn("PluggyTeardownRaisedWarning", said)
         self.assertIn("getppid was called 2 times, at most 1 allowed:", said)
@@ -86,6 +91,7 @@ class Plugin(unittest.TestCase):
         self.assertIn("getppid was called 1 times, at most 0 allowed:", said)
         self.assertIn("assert 'this' == 'that'", said)
         self.assertIn('limit_calls takes a name and a number: @pytest.mark.limit_calls("fsync", most=3)', said)
+        self.assertNotIn("_name_and_most", said)
         self.assertIn("there is no function no_such_function in this process", said)
 
     def test_where_calls_may_be_missing_nobody_knows(self):

@@ -201,9 +201,12 @@ module Lancet
     def answer
       loop do
         text = line
-        next unless text =~ /\A\{"id":(\d+),"(record|ok|error|gone)":/ && $1.to_i == @last
+        next unless text =~ /\A\{"id":(\d+),"(record|ok|error|gone)":/
 
         name = $2
+        # An error of number 0 is about a line that the companion could not read, and the only one that waits is ours.
+        next unless $1.to_i == @last || ($1 == "0" && name == "error")
+
         value = parse($'[0..-3])
         case name
         when "ok" then return value

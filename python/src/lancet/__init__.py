@@ -56,6 +56,10 @@ def heap(file: str | bytes | os.PathLike[str] | os.PathLike[bytes], contents: bo
 def mem(**options: Any) -> Watch:
     """What is made while the block runs, and what of it still lives at its end, by line and type, of all threads: a context manager. Options are those of
     `lancet mem`: `by="file"`, `no_gc=True`."""
+    # It would tell its rows elsewhere, or as what has grown between looks, and the watch would have none.
+    for name in ("output", "o", "every", "live"):
+        if options.get(name):
+            raise ValueError(f"lancet.mem() tells what it has seen when its block ends, and takes no {name}")
     return Watch("mem", _watch.words(options), only="row")
 
 

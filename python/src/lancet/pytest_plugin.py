@@ -79,13 +79,18 @@ except TypeError:
 
 def _limit(mark: pytest.Mark) -> tuple[str, int]:
     """The name and the most of a mark."""
-    try:
-        return _name_and_most(*mark.args, **mark.kwargs)
-    except TypeError:
-        raise pytest.UsageError(f'{mark.name} takes a name and a number: @pytest.mark.{mark.name}("fsync", most=3)') from None
+    found: tuple[str, int] | None = None
+    with contextlib.suppress(TypeError):
+        found = _name_and_most(*mark.args, **mark.kwargs)
+    if found is None:
+        # A failure of the test, whose fault it is: of an error the lines of this plugin would be shown.
+        pytest.fail(f'{mark.name} takes a name and a number: @pytest.mark.{mark.name}("fsync", most=3)', pytrace=False)
+    return found
 
 
-def _name_and_most(name: str, most: int) -> tuple[str, int]:
+def _name_and_most(name: object, most: object) -> tuple[str, int]:
+    if not isinstance(name, str) or not isinstance(most, int):
+        raise TypeError
     return name, most
 
 

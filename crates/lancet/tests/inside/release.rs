@@ -264,6 +264,32 @@ fn takes_the_time_of_its_own_commit() {
     assert!(!done && said.contains("fatal: "), "{said}");
 }
 
+/// No page names a file of the version before.
+#[test]
+fn a_version_is_written_wherever_one_stands() {
+    if !installed("git") || !folder(".git").exists() {
+        return skip(
+            "release",
+            "git is not installed, or these sources are no checkout",
+        );
+    }
+    let place = TempDir::new("release-version");
+    let tree = copied(&place, "tree");
+    let (said, done) = package(&tree, ".ci/package version 98.76.54", &[]);
+    assert!(done, "{said}");
+    let old = env!("CARGO_PKG_VERSION").replace('.', "\\.");
+    let script = format!(
+        "grep -rnE 'lancet[-_]{old}' README.md CONTRIBUTING.md docs gem/README.md python/README.md; \
+         grep -c 98.76.54 README.md python/src/lancet/__init__.py gem/lib/lancet/version.rb"
+    );
+    let (found, _) = package(&tree, &script, &[]);
+    let expected = "README.md:4\npython/src/lancet/__init__.py:1\ngem/lib/lancet/version.rb:1\n";
+    assert_eq!(
+        found, expected,
+        "what names the version before, and the new one"
+    );
+}
+
 /// What `make install` puts below a prefix, `make uninstall` takes out, and nothing else.
 #[test]
 fn what_is_installed_is_taken_out_again() {
