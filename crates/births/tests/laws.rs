@@ -46,14 +46,11 @@ fn site() -> impl Strategy<Value = SiteCount> {
             frames,
             kind: KINDS[kind].into(),
             internal: KINDS[kind] == "IMEMO",
-            born: live + dead,
-            live,
-            bytes,
-            alive: spread(live, cuts),
-            died_late: dead / 100,
-            allocated: 0,
-            grown: 0,
-            growing: 0,
+            counts: Counts {
+                alive: spread(live, cuts),
+                died_late: dead / 100,
+                ..Counts::of_births(live + dead, live, bytes)
+            },
         })
 }
 
@@ -85,10 +82,11 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
             .map(|(kind, live, bytes)| TypeCount {
                 kind: KINDS[kind].into(),
                 internal: KINDS[kind] == "IMEMO",
-                live,
-                bytes,
-                grown: 0,
-                growing: 0,
+                counts: Counts {
+                    live,
+                    bytes,
+                    ..Counts::default()
+                },
             })
             .collect(),
         gc_pause: None,
@@ -153,8 +151,10 @@ fn whole(view: &View) -> View {
 }
 
 fn everything(census: &Census) -> Counts {
-    let sites = census.sites.iter().map(Counts::from);
-    sites.chain(census.before.iter().map(Counts::from)).sum()
+    let sites = census.sites.iter().map(|site| site.counts);
+    sites
+        .chain(census.before.iter().map(|before| before.counts))
+        .sum()
 }
 
 fn rows(report: Report) -> HashMap<(Key, bool), Counts> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use births::analysis::{Census, Frame, SiteCount};
+use births::analysis::{Census, Counts, Frame, SiteCount};
 use clap::Parser;
 use report::Style;
 
@@ -67,14 +67,7 @@ fn guest(pid: i32, second: u64) -> Census {
             frames: vec![Arc::new(frame)],
             kind: "String".into(),
             internal: false,
-            born: 20 * second,
-            live: 10 * second,
-            bytes: 400 * second,
-            alive: Default::default(),
-            died_late: 0,
-            allocated: 0,
-            grown: 0,
-            growing: 0,
+            counts: Counts::of_births(20 * second, 10 * second, 400 * second),
         }],
         before: Vec::new(),
         gc_pause: None,
@@ -135,7 +128,7 @@ fn another_program_of_the_same_id_did_not_grow() {
     reporter.report(vec![anew.clone()]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 10\n", "the living");
     anew.seconds = 2.0;
-    anew.sites[0].live += 3;
+    anew.sites[0].counts.live += 3;
     reporter.report(vec![anew]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 3\n", "the growth");
 }
