@@ -19,6 +19,8 @@ mod naming;
 mod proc_files;
 #[path = "house/quick.rs"]
 mod quick;
+#[path = "house/renamed.rs"]
+mod renamed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

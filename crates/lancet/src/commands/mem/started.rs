@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Starts the program and reports; its exit code, or one of ours if it is 0.
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
-    let sink = sink.in_form(args.chosen().form);
+    let sink = sink.in_form(args.chosen().records());
     let shared = Shared {
         image: Image::parse(AGENT)?,
         options: args.options(),
