@@ -70,9 +70,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
     let before = prop::collection::vec((0..KINDS.len(), 0u64..1000, 0u64..1 << 30), 0..4);
     (prop::collection::vec(site(), 0..30), before).prop_map(move |(sites, before)| Census {
         pid,
-        watch: 0,
         command: vec!["ruby".into(), "app.rb".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds,
@@ -89,19 +87,10 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
                 },
             })
             .collect(),
-        gc_pause: None,
-        walk_pause: Duration::ZERO,
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
         intervals: vec![5.0; 4],
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     })
 }
 
@@ -303,27 +292,15 @@ fn two_guests_have_no_growth() {
 fn a_merge_names_its_guests() {
     let one = Census {
         pid: 11,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 3.0,
         sites: Vec::new(),
-        before: Vec::new(),
-        gc_pause: None,
         walk_pause: Duration::from_millis(4),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     };
     let two = Census {
         pid: 12,
@@ -335,15 +312,6 @@ fn a_merge_names_its_guests() {
             count: Some(3),
             text: "3 births had no room".into(),
         }],
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
-        followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
         ..one.clone()
     };

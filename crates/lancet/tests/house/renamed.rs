@@ -39,7 +39,11 @@ fn a_renamed_type_is_found() {
     assert!(is_renamed_type("crate::event::End", "Ended", &ours));
     assert!(!is_renamed_type("vm::Memory", "_", &ours));
     assert!(!is_renamed_type("vm::Door", "D", &ours));
-    assert!(!is_renamed_type("crate::forms::folded::FORM", "FOLDED", &ours));
+    assert!(!is_renamed_type(
+        "crate::forms::folded::FORM",
+        "FOLDED",
+        &ours
+    ));
     assert!(!is_renamed_type("crate::forms::stacks", "forms", &ours));
     assert!(!is_renamed_type("object::LittleEndian", "LE", &ours));
 }

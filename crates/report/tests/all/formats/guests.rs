@@ -1,6 +1,5 @@
 //! Made-up guests to write down.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,10 +48,7 @@ pub fn shop() -> Census {
     )];
     Census {
         pid: 4242,
-        watch: 0,
-        threads: BTreeSet::new(),
         command: vec!["ruby".into(), "app.rb".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 30.04,
@@ -77,15 +73,9 @@ pub fn shop() -> Census {
             count: Some(40),
             text: "40 births had no room in their table and are not counted".into(),
         }],
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     }
 }
 
@@ -130,14 +120,6 @@ pub fn shop_with_stacks() -> Census {
         before: vec![before("String", 2_000, 80_000)],
         gc_pause: None,
         losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
-        followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
         ..shop()
     }

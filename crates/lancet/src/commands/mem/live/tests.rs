@@ -28,9 +28,7 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
 fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: second as f64,
@@ -64,17 +62,9 @@ fn guest(pid: i32, second: u64) -> Census {
         }],
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        threads: std::collections::BTreeSet::new(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     }
 }
 

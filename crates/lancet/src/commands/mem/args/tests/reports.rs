@@ -57,9 +57,7 @@ fn guest(pid: i32, second: u64) -> Census {
     };
     Census {
         pid,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: second as f64,
@@ -69,20 +67,10 @@ fn guest(pid: i32, second: u64) -> Census {
             internal: false,
             counts: Counts::of_births(20 * second, 10 * second, 400 * second),
         }],
-        before: Vec::new(),
-        gc_pause: None,
         walk_pause: Duration::from_millis(1),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        threads: std::collections::BTreeSet::new(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
+        ..Census::default()
     }
 }
 
