@@ -3,7 +3,7 @@
 
 use capture::condition::{self, Facts};
 use capture::describe::What;
-use capture::{GuestAccess, CopyLimits, Registers, run};
+use capture::{CopyLimits, GuestAccess, Registers, run};
 use libfuzzer_sys::fuzz_target;
 
 /// Memory of these bytes, over and over; counts what is asked and given.

@@ -2,14 +2,14 @@
 //! reached by a number (commands of `ioctl`, `bpf`, `keyctl`, `ptrace`, types of netlink) are reached by the numbers that our files name.
 #![no_main]
 
-use capture::{GuestAccess, CopyLimits, Registers, Returned, run};
+use capture::{CopyLimits, GuestAccess, Registers, Returned, run};
 use libfuzzer_sys::fuzz_target;
 use prototypes::{Bundle, Captures, Detail, Programs, Prototype};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use syscalls::{SystemCall, Constants, Hex, IdKind, Name, Part, Style};
+use syscalls::{Constants, Hex, IdKind, Name, Part, Style, SystemCall};
 
 /// What the tracer copies of one call, at most (`calls::live::traced`).
 const LIMITS: CopyLimits = CopyLimits {
