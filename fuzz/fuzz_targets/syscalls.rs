@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use syscalls::{Constants, Hex, IdKind, Name, Part, Style, SystemCall};
+use syscalls::{Constants, Hex, IdKind, Name, Part, RawCall, Style};
 
 /// What the tracer copies of one call, at most (`calls::live::traced`).
 const LIMITS: CopyLimits = CopyLimits {
@@ -197,7 +197,7 @@ fuzz_target!(|bytes: &[u8]| {
         note: None,
     };
     let netlink = |_| Some(protocol);
-    let call = SystemCall {
+    let call = RawCall {
         name,
         prototype,
         arguments: &arguments,
@@ -209,7 +209,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut text = Vec::new();
     style.arguments(&call, Part::Entry, &mut text);
-    let back = SystemCall {
+    let back = RawCall {
         returned: Some((&exit, result)),
         ..call
     };

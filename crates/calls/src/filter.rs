@@ -1,7 +1,7 @@
 //! Applies `--where` and `--min-time` to recorded calls, by the same code that decides in guests, over the bytes that were copied there.
 
 use crate::conditions::{CallTest, Conditions};
-use crate::consumer::{Consumer, Forgotten, Totals};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{At, Call, Event, EventKind, Return};
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -228,7 +228,7 @@ impl Consumer for RecordFilter<'_> {
         self.next.rest()
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.next.finish(end)
     }
 

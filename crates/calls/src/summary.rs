@@ -1,7 +1,7 @@
 //! The table of `-c`: how often and how long, by function and script line.
 
 use crate::allocations::{Allocating, Allocations, NotFreed};
-use crate::consumer::{Forgotten, Totals};
+use crate::consumer::{Forgotten, SourceEnd};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
 use crate::event::{Caller, End, Event, EventKind};
 use crate::groups::{Groups, Outcomes, Ticket};
@@ -362,7 +362,7 @@ impl Rows {
     }
 
     /// Takes the counts of guests, when no more events come.
-    pub fn finish(&mut self, end: &Totals) {
+    pub fn finish(&mut self, end: &SourceEnd) {
         let rest = self.groups.rest();
         for (key, over) in rest.over {
             self.returned(key, over);

@@ -1,7 +1,7 @@
 //! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
 //! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
-use crate::consumer::{Consumer, Forgotten, Totals};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, End, Event, EventKind};
 use crate::options::Options;
 use crate::stacks::{Kept, OpenCalls};
@@ -139,7 +139,7 @@ impl Consumer for Unmet<'_> {
         self.next.forgotten()
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         let counted = end.counted.iter().filter_map(|count| count.line.as_ref());
         counted.for_each(|line| self.is_at(line));
         for place in self.places.iter().filter(|place| !place.is_met) {

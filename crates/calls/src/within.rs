@@ -1,6 +1,6 @@
 //! `--in`: passes on only calls that come from a function, of the script or native, whatever the source of the events is.
 
-use crate::consumer::{Consumer, Forgotten, Totals};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, Event, EventKind};
 use crate::stacks::{Kept, OpenCalls};
 use crate::{Message, Messages};
@@ -167,7 +167,7 @@ impl Consumer for Within<'_> {
         Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         for sought in self.names.iter().filter(|sought| !sought.found) {
             let bare = sought
                 .without_class

@@ -109,7 +109,7 @@ pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
 
 /// One system call: its values.
 #[derive(Clone, Copy)]
-pub struct SystemCall<'a> {
+pub struct RawCall<'a> {
     /// The kernel's name of the call: `openat`.
     pub name: &'a str,
     /// Its prototype in `syscalls.conf`.
@@ -128,7 +128,7 @@ pub struct SystemCall<'a> {
     pub netlink: Option<Protocols<'a>>,
 }
 
-impl SystemCall<'_> {
+impl RawCall<'_> {
     /// Returns the number of the error that it returned.
     #[must_use]
     pub fn error(&self) -> Option<i32> {

@@ -51,8 +51,8 @@ mod words;
 mod writer;
 
 pub use call::{
-    Constants, DescriptorNames, Hex, IdKind, Known, Name, Part, Processes, Protocols, Style,
-    SystemCall, error,
+    Constants, DescriptorNames, Hex, IdKind, Known, Name, Part, Processes, Protocols, RawCall,
+    Style, error,
 };
 pub use classes::CLASSES;
 pub use opened::{Opened, opening};
@@ -112,13 +112,13 @@ pub fn signal(number: i32) -> String {
 
 impl Style {
     /// Appends those arguments that a part of the call has; see [`Part`].
-    pub fn arguments(&self, call: &SystemCall, part: Part, out: &mut Vec<u8>) {
+    pub fn arguments(&self, call: &RawCall, part: Part, out: &mut Vec<u8>) {
         layout::prepare();
         arguments::write(self, call, part, out);
     }
 
     /// Hands the text of each argument to `each`; of a few calls, that of all together (`futex`, `clone`).
-    pub fn each_argument(&self, call: &SystemCall, part: Part, each: impl FnMut(&[u8])) {
+    pub fn each_argument(&self, call: &RawCall, part: Part, each: impl FnMut(&[u8])) {
         layout::prepare();
         arguments::each(self, call, part, each);
     }
@@ -131,7 +131,7 @@ impl Style {
     }
 
     /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.
-    pub fn result(&self, call: &SystemCall, out: &mut Vec<u8>) {
+    pub fn result(&self, call: &RawCall, out: &mut Vec<u8>) {
         layout::prepare();
         result::write(self, call, out);
     }

@@ -4,7 +4,7 @@ mod memory;
 mod numbers;
 mod overlay;
 
-use crate::call::{DescriptorNames, Hex, IdKind, Style, SystemCall};
+use crate::call::{DescriptorNames, Hex, IdKind, RawCall, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Struct, Type};
@@ -48,7 +48,7 @@ pub type Forms = fn(&str) -> Option<Form>;
 /// Writes the values of one call.
 pub struct Writer<'w> {
     pub style: &'w Style,
-    pub call: &'w SystemCall<'w>,
+    pub call: &'w RawCall<'w>,
     pub out: &'w mut Vec<u8>,
     /// Returns the form of a typedef that has one of its own.
     pub forms: Forms,
@@ -64,7 +64,7 @@ pub struct Writer<'w> {
 impl<'w> Writer<'w> {
     pub fn new(
         style: &'w Style,
-        call: &'w SystemCall<'w>,
+        call: &'w RawCall<'w>,
         forms: Forms,
         out: &'w mut Vec<u8>,
     ) -> Self {

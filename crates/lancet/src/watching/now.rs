@@ -2,7 +2,7 @@
 //! look at the threads, as `lancet stack` takes it.
 
 use frames::live::open::Wanted;
-use report::Offered;
+use report::FormatEntry;
 use report::forms::{Chosen, Form};
 use report::stack::now;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::ui::terminal::Stream;
 
 /// Shows what each thread is in, as a text or in a form of its records; the answer is the exit code. `what` asks for it, beside a form that was
 /// `chosen` of this list.
-pub fn run<F: Offered>(
+pub fn run<F: FormatEntry>(
     common: &Common,
     chosen: Chosen<F>,
     formats: &'static [&'static F],

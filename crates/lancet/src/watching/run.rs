@@ -13,7 +13,7 @@ use crate::ui::progress::Progress;
 use crate::ui::queued::{Kind, Written, queued};
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::filter::RecordFilter;
 use calls::recorder::{Store, not_recorded};
 use calls::unmet::Unmet;
@@ -252,7 +252,7 @@ fn finish(
 ) -> anyhow::Result<()> {
     let lost = source.losses();
     losses::say_rings(&mut heard.losses.borrow_mut(), &lost, use_of);
-    consumer.finish(Totals {
+    consumer.finish(SourceEnd {
         counted: source.counted(),
         losses: lost,
         descriptors: source.descriptors(),

@@ -1,5 +1,5 @@
-//! A type has one name. Where two that meet in a file are called the same, one of them is renamed and not its import: whoever searches for a
-//! name finds all of it, and whoever reads one knows which is meant.
+//! An import keeps a type's name, so whoever searches for a name finds all that use it. Where two of one name meet in a file, one of them is
+//! written with its path.
 //!
 //! A module or a constant may have another name where it is imported, and so may what is of another's crate. A single letter abbreviates an
 //! enum of which a function matches many variants.

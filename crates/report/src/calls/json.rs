@@ -5,7 +5,7 @@ use crate::json::{self, end_string, string};
 use answer::calls::Record;
 use answer::place::Place;
 use answer::process::{Language, Process};
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Opened, Return};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCall, OpenCalls};
@@ -411,7 +411,7 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Totals) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         let open = self.stacks.drain(None);
         self.all_open(open);
         self.hand_on()?;

@@ -3,7 +3,7 @@
 use super::form::{Form, Head, short};
 use super::{CHUNK, Layout};
 use crate::text::{make_printable, printable};
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, Call, CallEdge, Caller, End, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
@@ -444,7 +444,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Totals) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.break_line();
         self.hand_on()?;
         self.out.flush()

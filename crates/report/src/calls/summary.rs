@@ -4,7 +4,7 @@ use super::Processes;
 use super::format::{Counted, Format};
 use crate::forms::Chosen;
 use calls::Event;
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl Consumer for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.rows.finish(&end);
         let counted = Counted {
             processes: &self.processes,

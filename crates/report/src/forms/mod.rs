@@ -23,7 +23,7 @@ mod markdown;
 mod record;
 pub mod stacks;
 
-use crate::{Offered, Writes};
+use crate::{FormatEntry, Writes};
 use stacks::{FOLDED, StackForm};
 
 pub use form::Form;
@@ -33,7 +33,7 @@ pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM];
 
 /// What shows an answer.
 #[derive(Clone, Copy, Debug)]
-pub enum Shown {
+pub enum ChosenForm {
     /// Text of the command's own, as [`Writes::Text`] has it.
     Text {
         /// What the user writes for it.
@@ -53,7 +53,7 @@ pub struct Chosen<F: 'static> {
     /// The entry of the command's list.
     pub format: &'static F,
     /// What shows what it writes.
-    pub shown: Shown,
+    pub form: ChosenForm,
 }
 
 impl<F> Clone for Chosen<F> {
@@ -64,7 +64,7 @@ impl<F> Clone for Chosen<F> {
 
 impl<F> Copy for Chosen<F> {}
 
-impl<F: Offered> Chosen<F> {
+impl<F: FormatEntry> Chosen<F> {
     /// This entry of a list. Records are shown as they are, stacks folded.
     pub fn entry(format: &'static F) -> Self {
         let mut all = Self::all_of(format).into_iter();
@@ -73,11 +73,11 @@ impl<F: Offered> Chosen<F> {
 
     /// All that can be chosen of one entry, in the order of the forms.
     fn all_of(format: &'static F) -> Vec<Self> {
-        let shown = |shown| Chosen { format, shown };
-        let forms = || FORMS.iter().copied().map(Shown::Records);
-        let stacks = || stacks::FORMS.iter().copied().map(Shown::Stacks);
+        let shown = |form| Chosen { format, form };
+        let forms = || FORMS.iter().copied().map(ChosenForm::Records);
+        let stacks = || stacks::FORMS.iter().copied().map(ChosenForm::Stacks);
         match format.writes() {
-            Writes::Text { name, about } => vec![shown(Shown::Text { name, about })],
+            Writes::Text { name, about } => vec![shown(ChosenForm::Text { name, about })],
             Writes::Records => forms().map(shown).collect(),
             Writes::Stacks => stacks().map(shown).collect(),
         }
@@ -111,32 +111,32 @@ impl<F: Offered> Chosen<F> {
     }
 
     fn words(&self) -> (&'static str, &'static str) {
-        match self.shown {
-            Shown::Text { name, about } => (name, about),
-            Shown::Records(form) => (form.name, form.about),
-            Shown::Stacks(form) => (form.name, form.about),
+        match self.form {
+            ChosenForm::Text { name, about } => (name, about),
+            ChosenForm::Records(form) => (form.name, form.about),
+            ChosenForm::Stacks(form) => (form.name, form.about),
         }
     }
 
     /// What shows its records; `None`: it writes none.
     pub fn records(&self) -> Option<&'static Form> {
-        match self.shown {
-            Shown::Records(form) => Some(form),
-            Shown::Text { .. } | Shown::Stacks(_) => None,
+        match self.form {
+            ChosenForm::Records(form) => Some(form),
+            ChosenForm::Text { .. } | ChosenForm::Stacks(_) => None,
         }
     }
 
     /// What shows stacks: where it gives none, an answer that is asked for them is folded.
     pub fn stacks(&self) -> &'static StackForm {
-        match self.shown {
-            Shown::Stacks(form) => form,
-            Shown::Text { .. } | Shown::Records(_) => &FOLDED,
+        match self.form {
+            ChosenForm::Stacks(form) => form,
+            ChosenForm::Text { .. } | ChosenForm::Records(_) => &FOLDED,
         }
     }
 
     /// Whether a form of stacks shows it.
     pub fn has_stacks(&self) -> bool {
-        matches!(self.shown, Shown::Stacks(_))
+        matches!(self.form, ChosenForm::Stacks(_))
     }
 
     /// Whether a terminal can show it.

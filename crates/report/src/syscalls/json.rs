@@ -4,7 +4,7 @@ use super::{Layout, Naming};
 use crate::calls::CHUNK;
 use crate::calls::json::{list, nanos, or_null, other, place_text, word, words};
 use crate::json::{self, string};
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCalls};
@@ -15,7 +15,7 @@ use prototypes::{Captures, Prototype};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
-use syscalls::{Part, Style, SystemCall};
+use syscalls::{Part, RawCall, Style};
 
 /// What all calls of a name have in common.
 struct Plan {
@@ -245,8 +245,8 @@ impl<'a> Json<'a> {
     }
 }
 
-fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> SystemCall<'a> {
-    SystemCall {
+fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> RawCall<'a> {
+    RawCall {
         name: &open.plan.name,
         prototype: &open.plan.prototype,
         arguments: &open.arguments,
@@ -299,7 +299,7 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Totals) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.all_open(None);
         self.hand_on(0)?;
         self.out.flush()

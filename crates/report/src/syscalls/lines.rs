@@ -15,7 +15,7 @@ use super::{Layout, Naming, dump, part, seconds};
 use crate::calls::CHUNK;
 use crate::text::{make_printable, printable};
 use calls::Memo;
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, Call, CallEdge, Event, EventKind, OfThread, Return, Signal};
 use calls::signatures::Signatures;
 use calls::stacks::OpenCalls;
@@ -27,7 +27,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use syscalls::{Part, SystemCall};
+use syscalls::{Part, RawCall};
 
 /// The line that is being written.
 #[derive(Clone, Copy)]
@@ -162,7 +162,7 @@ impl<'a> Lines<'a> {
         head.extend_from_slice(plan.name.as_bytes());
         head.push(b'(');
         let begins = head.len();
-        let made = SystemCall {
+        let made = RawCall {
             name: &plan.name,
             prototype: &plan.prototype,
             arguments,
@@ -202,7 +202,7 @@ impl<'a> Lines<'a> {
     }
 
     /// What is written of a call when it returns: arguments, and the result.
-    fn tail(&self, process: i32, open: &Open, called: &SystemCall) -> (Vec<u8>, Vec<u8>) {
+    fn tail(&self, process: i32, open: &Open, called: &RawCall) -> (Vec<u8>, Vec<u8>) {
         let (mut late, mut result) = (Vec::with_capacity(WIDTH), Vec::with_capacity(WIDTH));
         let style = &open.plan.style;
         self.naming.leave(process, called);
@@ -455,7 +455,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Totals) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.tell_signals(|_| true);
         self.all_left();
         self.break_line();

@@ -6,13 +6,13 @@ use crate::calls::Processes;
 use crate::calls::json::line_of_row;
 use crate::calls::stacks::{CALLS, TIME, about, at_line, weight};
 use crate::figures::plural;
-use crate::forms::Shown;
+use crate::forms::ChosenForm;
 use crate::forms::stacks::{self as forms, Frame};
 use crate::text::printable;
 use answer::syscalls::Record;
 use answer::time::nanos;
 use calls::Line;
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{Call, CallEdge, Caller, End, Event, EventKind, OfThread};
 use calls::source::Count;
 use calls::stacks::{Kept, OpenCalls};
@@ -104,7 +104,7 @@ pub struct Summary {
     /// As strace prints it: no row for each line and function.
     strace: bool,
     /// What shows it: columns, records, or stacks of who makes a call, as far as that is known, then the call.
-    shown: Shown,
+    form: ChosenForm,
     /// Native frames that a row has, at most.
     frames: usize,
     /// Which calls are counted.
@@ -122,7 +122,7 @@ impl Summary {
         layout: &Layout,
         order: Option<Order>,
         columns: Columns,
-        shown: Shown,
+        form: ChosenForm,
         out: Box<dyn Write>,
     ) -> Self {
         Summary {
@@ -136,7 +136,7 @@ impl Summary {
             order,
             columns,
             strace: layout.strace,
-            shown,
+            form,
             frames: layout.frames,
             statuses: layout.statuses,
             slower: layout.slower,
@@ -279,13 +279,13 @@ impl Summary {
         for row in &rows {
             all.add(&row.figures);
         }
-        match self.shown {
-            Shown::Text { .. } => {}
-            Shown::Records(_) => {
+        match self.form {
+            ChosenForm::Text { .. } => {}
+            ChosenForm::Records(_) => {
                 self.processes.write(&mut *self.out)?;
                 return print_json(&rows, &all, &mut *self.out);
             }
-            Shown::Stacks(form) => {
+            ChosenForm::Stacks(form) => {
                 let called = Called { rows, table: self };
                 let mut text = Vec::new();
                 form.write(&called, &mut text)?;
@@ -436,7 +436,7 @@ impl Consumer for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         for count in &end.counted {
             self.add(count);
         }

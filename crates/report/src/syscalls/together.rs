@@ -1,6 +1,6 @@
 //! Lines, and the table behind them (`-C`).
 
-use calls::consumer::{Consumer, Forgotten, Totals};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::Event;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -56,8 +56,8 @@ impl Consumer for Together<'_> {
         self.first.forgotten().max(self.second.forgotten())
     }
 
-    fn finish(&mut self, end: Totals) -> io::Result<()> {
-        self.first.finish(Totals::default())?;
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
+        self.first.finish(SourceEnd::default())?;
         self.second.finish(end)
     }
 }

@@ -459,8 +459,8 @@ impl Asked for SyscallsArgs {
         );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
-            let shown = self.chosen().shown;
-            Box::new(Summary::new(&self.layout(), self.sort, columns, shown, out))
+            let form = self.chosen().form;
+            Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {

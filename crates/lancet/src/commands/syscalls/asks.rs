@@ -6,7 +6,7 @@ use crate::cli::format::{flaw_of_flags, lacks_form};
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
-use report::forms::{Chosen, Shown};
+use report::forms::{Chosen, ChosenForm};
 use report::syscalls::{FORMATS, STRACE};
 
 impl SyscallsArgs {
@@ -30,14 +30,14 @@ impl SyscallsArgs {
 
     /// How the tables of `--leaks` are written, which are those of `lancet calls`.
     pub(super) fn leaks_form(&self) -> Chosen<calls::Format> {
-        let shown = self.chosen().shown;
-        match shown {
-            Shown::Records(_) => Chosen {
+        let form = self.chosen().form;
+        match form {
+            ChosenForm::Records(_) => Chosen {
                 format: &calls::JSON,
-                shown,
+                form,
             },
             // What is open has no stacks, and is not asked for in a form of these.
-            Shown::Text { .. } | Shown::Stacks(_) => Chosen::entry(&calls::LINES),
+            ChosenForm::Text { .. } | ChosenForm::Stacks(_) => Chosen::entry(&calls::LINES),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use calls::consumer::{Consumer, Totals};
+use calls::consumer::{Consumer, SourceEnd};
 use calls::event::{
     At, Call, CallEdge, Caller, End, Event, EventKind, Made, Module, Opened, Return, Shown, Signal,
 };
@@ -259,7 +259,7 @@ fn story(to: &mut dyn Consumer) {
     main.back(0x900, 0, &[]);
     main.tell(0, EventKind::Forked(73));
     main.tell(0, EventKind::Ended(End::Exited(3)));
-    to.finish(Totals::default()).expect("memory is written");
+    to.finish(SourceEnd::default()).expect("memory is written");
 }
 
 /// Those of the prototypes above, which stand in a file of this test's own for a moment.
