@@ -3,7 +3,7 @@
 
 use capture::condition::{self, Facts};
 use capture::describe::What;
-use capture::{Guest, Limits, Registers, run};
+use capture::{CopyLimits, GuestAccess, Registers, run};
 use libfuzzer_sys::fuzz_target;
 
 /// Memory of these bytes, over and over; counts what is asked and given.
@@ -13,10 +13,10 @@ struct Echo<'a> {
     reads: u32,
 }
 
-impl Guest for Echo<'_> {
+impl GuestAccess for Echo<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         self.reads += 1;
-        assert!(into.len() <= Limits::CHUNK && at % 4096 + into.len() as u64 <= 4096);
+        assert!(into.len() <= CopyLimits::CHUNK && at % 4096 + into.len() as u64 <= 4096);
         for (place, byte) in into.iter_mut().zip(self.bytes.iter().cycle()) {
             *place = *byte;
         }
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
         .iter()
         .map(|word| u64::from_le_bytes(*word))
         .collect();
-    let limits = Limits {
+    let limits = CopyLimits {
         bytes: 4096,
         steps: 10_000,
     };

@@ -2,17 +2,17 @@
 //! reached by a number (commands of `ioctl`, `bpf`, `keyctl`, `ptrace`, types of netlink) are reached by the numbers that our files name.
 #![no_main]
 
-use capture::{Guest, Limits, Registers, Returned, run};
+use capture::{CopyLimits, GuestAccess, Registers, Returned, run};
 use libfuzzer_sys::fuzz_target;
 use prototypes::{Bundle, Captures, Detail, Programs, Prototype};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use syscalls::{Call, Constants, Hex, IdKind, Name, Part, Style};
+use syscalls::{Constants, Hex, IdKind, Name, Part, RawCall, Style};
 
 /// What the tracer copies of one call, at most (`calls::live::traced`).
-const LIMITS: Limits = Limits {
+const LIMITS: CopyLimits = CopyLimits {
     bytes: 256 << 10,
     steps: 64 << 10,
 };
@@ -80,7 +80,7 @@ struct Memory<'a> {
     copied: Captures,
 }
 
-impl Guest for Memory<'_> {
+impl GuestAccess for Memory<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         if self.bytes.is_empty() || at >> 12 & 15 == 15 {
             return false;
@@ -197,7 +197,7 @@ fuzz_target!(|bytes: &[u8]| {
         note: None,
     };
     let netlink = |_| Some(protocol);
-    let call = Call {
+    let call = RawCall {
         name,
         prototype,
         arguments: &arguments,
@@ -209,7 +209,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut text = Vec::new();
     style.arguments(&call, Part::Entry, &mut text);
-    let back = Call {
+    let back = RawCall {
         returned: Some((&exit, result)),
         ..call
     };

@@ -3,7 +3,7 @@
 mod heard;
 
 use crate::analysis::{Census, Loss, Lost};
-use crate::census::{Frames, Source, census_of};
+use crate::census::{Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
 use crate::session::{Event, Grants, LOOK, Options, Session, Shared, Timing};
@@ -53,7 +53,6 @@ pub struct Attached {
     begun: u64,
     /// Children that could not be opened.
     refused: Refusals<Error>,
-    frames: Frames,
     intervals: Intervals,
     grants: Grants,
     earlier: Earlier,
@@ -115,7 +114,6 @@ impl Attached {
             watches: BTreeMap::new(),
             begun: 0,
             refused: Refusals::default(),
-            frames: Frames::default(),
             intervals: Intervals::new(options.interval),
             grants: Grants::new(),
             earlier: Earlier::default(),
@@ -355,7 +353,7 @@ impl Attached {
                             ..watch_of(&self.watches, pid, now).source(pid, &self.intervals, now)
                         };
                         let intervals = source.intervals.clone();
-                        let mut census = census_of(source, &tally, &mut self.frames);
+                        let mut census = census_of(source, &tally);
                         self.earlier.join(&mut census, &tally, &intervals, now);
                         found.push(census);
                     }
@@ -377,7 +375,6 @@ impl Attached {
     /// Forgets data of processes that are no longer open: a server that renews its workers has any number of them.
     fn forget_ended(&mut self) {
         let (open, earlier) = (&self.processes, &mut self.earlier);
-        let before = self.watches.len();
         self.watches.retain(|pid, _| {
             let stays = open.contains(*pid);
             if !stays {
@@ -385,9 +382,6 @@ impl Attached {
             }
             stays
         });
-        if self.watches.len() != before {
-            self.frames.forget_unused();
-        }
     }
 
     /// Makes the census of a process that can no longer be asked.
@@ -409,7 +403,7 @@ impl Attached {
             version: &version,
             ..watch_of(&self.watches, pid, now).source(pid, &self.intervals, now)
         };
-        let mut census = census_of(source, &tally, &mut self.frames);
+        let mut census = census_of(source, &tally);
         census.losses.extend(how.loss());
         Some(census)
     }

@@ -1,14 +1,13 @@
 //! Converts a guest's tally to a census of the analysis.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::{
-    Alive, Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
+    Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
 };
 use crate::intervals::OfGuest;
-use crate::ledger::{Line, Tally};
+use crate::ledger::Tally;
 use wire::ledger::INTERVALS;
 
 /// The guest that a tally is of.
@@ -74,46 +73,19 @@ impl Joined {
     }
 }
 
-/// The frames, which all sites and reports share.
-#[derive(Default)]
-pub struct Frames(HashMap<*const Line, (Arc<Line>, Arc<Frame>)>);
-
-impl Frames {
-    fn frame(&mut self, line: &Arc<Line>) -> Arc<Frame> {
-        // The key is the line's address; keeping the line alive keeps its address from being used again.
-        let (_, frame) = self.0.entry(Arc::as_ptr(line)).or_insert_with(|| {
-            let frame = Frame {
-                path: line.path.clone(),
-                line: line.line,
-                method: line.method.clone(),
-            };
-            (line.clone(), Arc::new(frame))
-        });
-        frame.clone()
-    }
-
-    /// Forgets the lines that are no longer used elsewhere, because their processes have ended.
-    pub fn forget_unused(&mut self) {
-        self.0.retain(|_, (line, _)| Arc::strong_count(line) > 1);
-    }
-}
-
 /// Translates a tally into a census. Its figures of earlier looks (`looks`, `paused`, `gone`, `died_late`, `grown`, `resident`) are
 /// left empty.
-pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
+pub fn census_of(source: Source, tally: &Tally) -> Census {
     let joined = Joined::of(source.intervals);
     let sites = tally.sites.iter().map(|site| SiteCount {
-        frames: site.path.iter().map(|line| frames.frame(line)).collect(),
+        frames: site.path.clone(),
         kind: site.kind.clone(),
         internal: site.internal,
-        born: site.counts.born,
-        live: site.counts.live,
-        bytes: site.counts.bytes,
-        alive: joined.alive(&site.counts.alive),
-        died_late: 0,
-        allocated: site.allocated,
-        grown: 0,
-        growing: 0,
+        counts: Counts {
+            alive: joined.alive(&site.counts.alive),
+            allocated: site.allocated,
+            ..Counts::of_births(site.counts.born, site.counts.live, site.counts.bytes)
+        },
     });
     let before = tally
         .before
@@ -121,10 +93,11 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         .map(|(kind, internal, counts)| TypeCount {
             kind: kind.clone(),
             internal: *internal,
-            live: counts.live,
-            bytes: counts.bytes,
-            grown: 0,
-            growing: 0,
+            counts: Counts {
+                live: counts.live,
+                bytes: counts.bytes,
+                ..Counts::default()
+            },
         });
     Census {
         pid: source.pid,

@@ -64,7 +64,7 @@ impl Earlier {
         census.gone = guest.gone(intervals.second, &census.before);
         guest.note_deaths(tally, intervals);
         for (site, of) in census.sites.iter_mut().zip(&tally.sites) {
-            site.died_late = guest.late.get(&of.number).copied().unwrap_or(0);
+            site.counts.died_late = guest.late.get(&of.number).copied().unwrap_or(0);
         }
         let watched = Duration::from_secs_f64(census.intervals.iter().sum::<f64>().max(0.0));
         guest.note_large(&tally.large, now);
@@ -149,11 +149,12 @@ impl Guest {
             *objects += 1;
         }
         for (site, of) in census.sites.iter_mut().zip(&tally.sites) {
-            (site.grown, site.growing) = sites.get(&of.number).copied().unwrap_or_default();
+            let grown = sites.get(&of.number).copied();
+            (site.counts.grown, site.counts.growing) = grown.unwrap_or_default();
         }
         for before in &mut census.before {
             let found = kinds.get(&(&*before.kind, before.internal));
-            (before.grown, before.growing) = found.copied().unwrap_or_default();
+            (before.counts.grown, before.counts.growing) = found.copied().unwrap_or_default();
         }
     }
 
@@ -165,8 +166,8 @@ impl Guest {
         now: Instant,
     ) -> Option<Resident> {
         let memory = census.memory?;
-        let sites = census.sites.iter().map(|site| site.bytes);
-        let before = census.before.iter().map(|before| before.bytes);
+        let sites = census.sites.iter().map(|site| site.counts.bytes);
+        let before = census.before.iter().map(|before| before.counts.bytes);
         let bytes = sites.chain(before).fold(memory.empty, u64::saturating_add);
         let resident = memory.rss.total.saturating_sub(memory.agent);
         self.resident.note(now, resident);
@@ -201,7 +202,7 @@ fn folded(alive: &[u32; INTERVALS], times: u32) -> [u32; INTERVALS] {
 fn living(counts: &[TypeCount]) -> Living {
     let mut living = Living::new();
     for count in counts {
-        *living.entry(count.kind.clone()).or_default() += count.live;
+        *living.entry(count.kind.clone()).or_default() += count.counts.live;
     }
     living
 }

@@ -10,6 +10,7 @@ mod texts;
 
 pub use large::Holder;
 
+use crate::analysis::Frame;
 use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -19,18 +20,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::ledger::{FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, Uncollected};
-use wire::{Counts, Frame, Kind, Ledger, Segments, Site};
-
-/// A line of Ruby code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// The file, as the VM names it.
-    pub path: Arc<str>,
-    /// The line, from 1; 0 = the VM has none.
-    pub line: u32,
-    /// The name of the method or block.
-    pub method: Arc<str>,
-}
+use wire::{Counts, Kind, Ledger, Segments, Site};
 
 /// The births of one type at one place.
 #[derive(Clone, Debug)]
@@ -38,7 +28,7 @@ pub struct SiteTally {
     /// The number that the agent has given the site.
     pub number: u32,
     /// The call path, innermost line first; empty = no Ruby code ran.
-    pub path: Vec<Arc<Line>>,
+    pub path: Vec<Arc<Frame>>,
     /// The name of the type.
     pub kind: Arc<str>,
     /// Whether the objects are the VM's own, which Ruby code never sees.
@@ -53,7 +43,7 @@ pub struct SiteTally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The line; `None`: no Ruby code ran.
-    pub line: Option<Arc<Line>>,
+    pub line: Option<Arc<Frame>>,
     /// The name of the type.
     pub kind: Arc<str>,
     /// Whether the objects are the VM's own, which Ruby code never sees.
@@ -125,8 +115,8 @@ pub struct Tally {
 pub struct Reader {
     at: u64,
     text: HashMap<u32, Arc<str>>,
-    frames: Vec<Arc<Line>>,
-    stacks: HashMap<u32, Vec<Arc<Line>>>,
+    frames: Vec<Arc<Frame>>,
+    stacks: HashMap<u32, Vec<Arc<Frame>>>,
     anonymous: HashMap<u64, Arc<str>>,
     /// The name of each kind at the last census, by its number, and whether it is the VM's own.
     kinds: Vec<(Arc<str>, bool)>,
@@ -432,9 +422,9 @@ impl Reader {
 
     fn read_new_frames(&mut self, memory: &GuestMemory) -> Result<()> {
         let records = self.records(memory, offset_of!(Ledger, frames), FRAMES)?;
-        let new: Vec<Frame> = records.all(self.frames.len() as u64)?;
+        let new: Vec<wire::Frame> = records.all(self.frames.len() as u64)?;
         for frame in new {
-            let line = Line {
+            let line = Frame {
                 path: self.text(memory, frame.path)?,
                 line: frame.line,
                 method: self.text(memory, frame.method)?,
@@ -445,7 +435,7 @@ impl Reader {
         Ok(())
     }
 
-    fn path(&mut self, memory: &GuestMemory, place: u32) -> Result<Vec<Arc<Line>>> {
+    fn path(&mut self, memory: &GuestMemory, place: u32) -> Result<Vec<Arc<Frame>>> {
         if !self.paths {
             // Frame 0 is "no Ruby code".
             let frame = self.frames.get(place as usize).filter(|_| place != 0);
@@ -461,8 +451,8 @@ impl Reader {
             return Err(records.damaged(place.into()));
         }
         records.within_piece(u64::from(place), 1 + u64::from(count))?;
-        self.keep(memory, ENTRY + count as usize * size_of::<Arc<Line>>())?;
-        let path: Vec<Arc<Line>> = memory
+        self.keep(memory, ENTRY + count as usize * size_of::<Arc<Frame>>())?;
+        let path: Vec<Arc<Frame>> = memory
             .records::<u32>(at + 4, count as usize)?
             .into_iter()
             .filter_map(|frame| self.frames.get(frame as usize).cloned())

@@ -46,14 +46,11 @@ fn site() -> impl Strategy<Value = SiteCount> {
             frames,
             kind: KINDS[kind].into(),
             internal: KINDS[kind] == "IMEMO",
-            born: live + dead,
-            live,
-            bytes,
-            alive: spread(live, cuts),
-            died_late: dead / 100,
-            allocated: 0,
-            grown: 0,
-            growing: 0,
+            counts: Counts {
+                alive: spread(live, cuts),
+                died_late: dead / 100,
+                ..Counts::of_births(live + dead, live, bytes)
+            },
         })
 }
 
@@ -73,9 +70,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
     let before = prop::collection::vec((0..KINDS.len(), 0u64..1000, 0u64..1 << 30), 0..4);
     (prop::collection::vec(site(), 0..30), before).prop_map(move |(sites, before)| Census {
         pid,
-        watch: 0,
         command: vec!["ruby".into(), "app.rb".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds,
@@ -85,25 +80,17 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
             .map(|(kind, live, bytes)| TypeCount {
                 kind: KINDS[kind].into(),
                 internal: KINDS[kind] == "IMEMO",
-                live,
-                bytes,
-                grown: 0,
-                growing: 0,
+                counts: Counts {
+                    live,
+                    bytes,
+                    ..Counts::default()
+                },
             })
             .collect(),
-        gc_pause: None,
-        walk_pause: Duration::ZERO,
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
         intervals: vec![5.0; 4],
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     })
 }
 
@@ -153,8 +140,10 @@ fn whole(view: &View) -> View {
 }
 
 fn everything(census: &Census) -> Counts {
-    let sites = census.sites.iter().map(Counts::from);
-    sites.chain(census.before.iter().map(Counts::from)).sum()
+    let sites = census.sites.iter().map(|site| site.counts);
+    sites
+        .chain(census.before.iter().map(|before| before.counts))
+        .sum()
 }
 
 fn rows(report: Report) -> HashMap<(Key, bool), Counts> {
@@ -303,27 +292,15 @@ fn two_guests_have_no_growth() {
 fn a_merge_names_its_guests() {
     let one = Census {
         pid: 11,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 3.0,
         sites: Vec::new(),
-        before: Vec::new(),
-        gc_pause: None,
         walk_pause: Duration::from_millis(4),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     };
     let two = Census {
         pid: 12,
@@ -335,15 +312,6 @@ fn a_merge_names_its_guests() {
             count: Some(3),
             text: "3 births had no room".into(),
         }],
-        looks: 0,
-        paused: Duration::ZERO,
-        threads: std::collections::BTreeSet::new(),
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
-        followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
         ..one.clone()
     };

@@ -17,7 +17,7 @@
 
 mod effect;
 
-use crate::consumer::End;
+use crate::consumer::SourceEnd;
 use crate::descriptors::part_of;
 use crate::event::{At, Call, Return};
 use crate::site::{Key, Site};
@@ -275,7 +275,7 @@ impl Allocations {
     }
 
     /// Returns what is not freed. `end` knows what was lost.
-    pub fn finish(self, end: &End) -> NotFreed {
+    pub fn finish(self, end: &SourceEnd) -> NotFreed {
         let [first, last] = self.times.unwrap_or_default();
         let watched = last.saturating_sub(first);
         let lost = end.losses.iter().map(|(_, lost)| {

@@ -10,7 +10,7 @@ use std::ops::Add;
 
 /// What a source knows when no more events come.
 #[derive(Debug, Default)]
-pub struct End {
+pub struct SourceEnd {
     /// What guests counted themselves instead of reporting each call.
     pub counted: Vec<Count>,
     /// What got lost in each process.
@@ -32,7 +32,7 @@ pub trait Consumer {
     fn rest(&mut self) -> io::Result<()>;
 
     /// Called when no more events come.
-    fn finish(&mut self, end: End) -> io::Result<()>;
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()>;
 
     /// Returns what was forgotten because there was too much of it.
     fn forgotten(&self) -> Forgotten;

@@ -1,11 +1,11 @@
 //! Applies `--where` and `--min-time` to recorded calls, by the same code that decides in guests, over the bytes that were copied there.
 
 use crate::conditions::{CallTest, Conditions};
-use crate::consumer::{Consumer, End, Forgotten};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{At, Call, Event, EventKind, Return};
 use crate::options::Options;
 use crate::signatures::Signatures;
-use crate::stacks::{Kept, Stacks};
+use crate::stacks::{Kept, OpenCalls};
 use crate::{Message, Messages};
 use hooks::rings::Line;
 use process::functions::Function;
@@ -53,7 +53,7 @@ pub struct RecordFilter<'a> {
     /// its calls cannot be tested, and none is passed on.
     asked: HashMap<usize, (Arc<Function>, Option<Arc<CallTest>>)>,
     lines: HashMap<usize, (Arc<Line>, u32)>,
-    stacks: Stacks<Open>,
+    stacks: OpenCalls<Open>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
 }
@@ -75,7 +75,7 @@ impl<'a> RecordFilter<'a> {
             signatures,
             asked: HashMap::new(),
             lines: HashMap::new(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             next,
             messages: args.messages.clone(),
         })
@@ -228,7 +228,7 @@ impl Consumer for RecordFilter<'_> {
         self.next.rest()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.next.finish(end)
     }
 

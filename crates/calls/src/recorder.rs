@@ -5,7 +5,7 @@
 
 mod store;
 
-use crate::consumer::{Consumer, End, Forgotten};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::Event;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -66,7 +66,7 @@ impl Consumer for Recorder<'_> {
         }
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.store.borrow_mut().finish(&end)?;
         match &mut self.next {
             Some(next) => next.finish(end),

@@ -6,7 +6,7 @@
 //!
 //! Calls may stay open for ever: those of fibers that are never resumed, and those that a guest or a file invents. So the
 //! memory for open calls is limited (`MOST_BYTES`, `MOST_STACKS`). When it is used up, the stacks on which nothing was
-//! called for longest are forgotten; the number of their calls is known ([`Stacks::forgotten`]), but their returns are
+//! called for longest are forgotten; the number of their calls is known ([`OpenCalls::forgotten`]), but their returns are
 //! not reported.
 
 use crate::event::At;
@@ -39,7 +39,7 @@ impl<T: Kept> Kept for Rc<T> {
 
 /// A call that has not returned.
 #[derive(Clone, Debug)]
-pub struct Open<T> {
+pub struct OpenCall<T> {
     /// The stack pointer at the call, by which its return finds it.
     pub frame: u64,
     /// What is kept of it.
@@ -51,7 +51,7 @@ pub struct Open<T> {
 /// The open calls of one stack: each frame lies deeper than the one before.
 #[derive(Clone, Debug)]
 struct Stack<T> {
-    open: Vec<Open<T>>,
+    open: Vec<OpenCall<T>>,
     /// A growing number that says when a call was last made there.
     used: u64,
 }
@@ -65,7 +65,7 @@ impl<T> Default for Stack<T> {
     }
 }
 
-fn bytes<T>(open: &[Open<T>]) -> usize {
+fn bytes<T>(open: &[OpenCall<T>]) -> usize {
     open.iter().map(|open| open.bytes).sum()
 }
 
@@ -77,7 +77,7 @@ const RECENT: usize = 64;
 
 /// The open calls of all processes.
 #[derive(Debug)]
-pub struct Stacks<T> {
+pub struct OpenCalls<T> {
     /// The index of each stack in `stacks`.
     places: HashMap<Key, usize>,
     stacks: Vec<Stack<T>>,
@@ -92,9 +92,9 @@ pub struct Stacks<T> {
     forgotten: u64,
 }
 
-impl<T> Default for Stacks<T> {
+impl<T> Default for OpenCalls<T> {
     fn default() -> Self {
-        Stacks {
+        OpenCalls {
             places: HashMap::new(),
             stacks: Vec::new(),
             free: Vec::new(),
@@ -114,7 +114,7 @@ const fn slot((pid, ring, stack): Key) -> usize {
     (pid as usize ^ ring as usize ^ (stack >> 12) as usize) % RECENT
 }
 
-impl<T: Kept> Stacks<T> {
+impl<T: Kept> OpenCalls<T> {
     /// Copies the parent's open calls to a child, because it returns from them too.
     pub fn fork(&mut self, parent: i32, child: i32)
     where
@@ -169,12 +169,16 @@ impl<T: Kept> Stacks<T> {
 
     /// Handles the begin of a call. Returns how many calls of its stack are open around it, and those that were left
     /// without a return.
-    pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
+    pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<OpenCall<T>>) {
         self.enter_with(at, |_| call)
     }
 
     /// Like [`enter`](Self::enter); `call` makes what is kept of the call, from the number of calls around it.
-    pub fn enter_with(&mut self, at: At, call: impl FnOnce(usize) -> T) -> (usize, Vec<Open<T>>) {
+    pub fn enter_with(
+        &mut self,
+        at: At,
+        call: impl FnOnce(usize) -> T,
+    ) -> (usize, Vec<OpenCall<T>>) {
         let frame = at.frame;
         let place = self.place_or_new(key(&at));
         let unwound = self.unwind_at(place, frame);
@@ -183,10 +187,10 @@ impl<T: Kept> Stacks<T> {
         *used = self.calls;
         let depth = open.len();
         // It is made at its place, because what is kept of a call may have hundreds of bytes.
-        open.push(Open {
+        open.push(OpenCall {
             frame,
             call: call(depth),
-            bytes: size_of::<Open<T>>(),
+            bytes: size_of::<OpenCall<T>>(),
         });
         if let Some(made) = open.last_mut() {
             made.bytes += made.call.beside();
@@ -199,12 +203,12 @@ impl<T: Kept> Stacks<T> {
     }
 
     /// Handles the begin of a call that is not kept. Returns the calls of its stack that were left without a return.
-    pub fn unwind(&mut self, at: At) -> Vec<Open<T>> {
+    pub fn unwind(&mut self, at: At) -> Vec<OpenCall<T>> {
         let place = self.place(key(&at));
         place.map_or_else(Vec::new, |place| self.unwind_at(place, at.frame))
     }
 
-    fn unwind_at(&mut self, place: usize, frame: u64) -> Vec<Open<T>> {
+    fn unwind_at(&mut self, place: usize, frame: u64) -> Vec<OpenCall<T>> {
         let open = &mut self.stacks[place].open;
         let deeper = open.iter().rev().take_while(|open| open.frame <= frame);
         let unwound = open.split_off(open.len() - deeper.count());
@@ -229,7 +233,7 @@ impl<T: Kept> Stacks<T> {
 
     /// Handles a return. Returns what was kept of the call, how many calls are open around it, and those inside it that
     /// were left.
-    pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
+    pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<OpenCall<T>>)> {
         let (place, depth) = self.leaving(at)?;
         let open = &mut self.stacks[place].open;
         let inside = open.split_off(depth + 1);
@@ -239,7 +243,7 @@ impl<T: Kept> Stacks<T> {
     }
 
     /// Like [`leave`](Self::leave), if much is kept of a call: `left` gets it and those inside it at their place.
-    pub fn leave_with(&mut self, at: At, left: impl FnOnce(&mut T, &mut [Open<T>])) {
+    pub fn leave_with(&mut self, at: At, left: impl FnOnce(&mut T, &mut [OpenCall<T>])) {
         let Some((place, depth)) = self.leaving(at) else {
             return;
         };
@@ -293,14 +297,14 @@ impl<T: Kept> Stacks<T> {
         let open = &mut self.stacks[kept].open;
         if self.bytes > MOST_BYTES / 2 && open.len() > 1 {
             let outer = open.len().div_ceil(2);
-            let outer: Vec<Open<T>> = open.drain(..outer).collect();
+            let outer: Vec<OpenCall<T>> = open.drain(..outer).collect();
             self.bytes -= bytes(&outer);
             self.forgotten += outer.len() as u64;
         }
     }
 
     /// Removes a stack. Its entry in `recent` is invalid from then on.
-    fn remove(&mut self, key: Key) -> Vec<Open<T>> {
+    fn remove(&mut self, key: Key) -> Vec<OpenCall<T>> {
         let Some(place) = self.places.remove(&key) else {
             return Vec::new();
         };

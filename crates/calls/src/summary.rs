@@ -1,13 +1,13 @@
 //! The table of `-c`: how often and how long, by function and script line.
 
 use crate::allocations::{Allocating, Allocations, NotFreed};
-use crate::consumer::{End, Forgotten};
+use crate::consumer::{Forgotten, SourceEnd};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
-use crate::event::{Caller, End as Ended, Event, EventKind};
+use crate::event::{Caller, End, Event, EventKind};
 use crate::groups::{Groups, Outcomes, Ticket};
 use crate::preset::Preset;
 use crate::source::Count;
-use crate::stacks::{Kept, Stacks};
+use crate::stacks::{Kept, OpenCalls};
 use frames::names::readable;
 use hooks::rings::Line;
 use process::functions::Function;
@@ -98,7 +98,7 @@ pub struct Rows {
     rows: HashMap<Key, Row>,
     /// How many calls are in the row of others.
     others: u64,
-    stacks: Stacks<Open>,
+    stacks: OpenCalls<Open>,
     /// The open descriptors, if a preset needs them.
     descriptors: Option<Descriptors>,
     still_open: Option<StillOpen>,
@@ -121,7 +121,7 @@ impl Rows {
             groups: Groups::new(presets, strings),
             rows: HashMap::new(),
             others: 0,
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             descriptors: presets
                 .iter()
                 .any(|preset| preset.descriptors)
@@ -339,7 +339,7 @@ impl Rows {
             EventKind::Ended(how) => {
                 match (&mut self.allocations, how) {
                     (None, _) => {}
-                    (Some(of), Ended::Replaced) => of.replaced(event.at.process),
+                    (Some(of), End::Replaced) => of.replaced(event.at.process),
                     (Some(of), _) => of.ended(event.at.process),
                 }
                 // The calls that ended the process, or that led to another program.
@@ -362,7 +362,7 @@ impl Rows {
     }
 
     /// Takes the counts of guests, when no more events come.
-    pub fn finish(&mut self, end: &End) {
+    pub fn finish(&mut self, end: &SourceEnd) {
         let rest = self.groups.rest();
         for (key, over) in rest.over {
             self.returned(key, over);

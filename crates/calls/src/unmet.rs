@@ -1,10 +1,10 @@
 //! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
 //! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
-use crate::consumer::{Consumer, End, Forgotten};
-use crate::event::{Call, End as Ended, Event, EventKind};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
+use crate::event::{Call, End, Event, EventKind};
 use crate::options::Options;
-use crate::stacks::{Kept, Stacks};
+use crate::stacks::{Kept, OpenCalls};
 use crate::tamper::{Inject, Tampered};
 use crate::{Line, Message, Messages};
 use prototypes::Condition;
@@ -15,7 +15,7 @@ pub struct Unmet<'a> {
     places: Vec<Asked<Condition>>,
     injections: Vec<Asked<Inject>>,
     /// For each open call, which injections may have been applied to it.
-    stacks: Stacks<Candidates>,
+    stacks: OpenCalls<Candidates>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
 }
@@ -50,7 +50,7 @@ impl<'a> Unmet<'a> {
         Box::new(Unmet {
             places: asked(&options.at),
             injections: asked(&injections[..injections.len().min(64)]),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             next,
             messages: options.messages.clone(),
         })
@@ -115,7 +115,7 @@ impl Consumer for Unmet<'_> {
             EventKind::Ended(end) => {
                 // A call whose thread the injected signal has ended does not return.
                 let ended_by = match end {
-                    Ended::Killed(signal) => Some(*signal),
+                    End::Killed(signal) => Some(*signal),
                     _ => None,
                 };
                 for Candidates(bits) in self.stacks.drain(Some(event.at.process)) {
@@ -139,7 +139,7 @@ impl Consumer for Unmet<'_> {
         self.next.forgotten()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         let counted = end.counted.iter().filter_map(|count| count.line.as_ref());
         counted.for_each(|line| self.is_at(line));
         for place in self.places.iter().filter(|place| !place.is_met) {

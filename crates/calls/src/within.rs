@@ -1,8 +1,8 @@
 //! `--in`: passes on only calls that come from a function, of the script or native, whatever the source of the events is.
 
-use crate::consumer::{Consumer, End, Forgotten};
+use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, Event, EventKind};
-use crate::stacks::{Kept, Stacks};
+use crate::stacks::{Kept, OpenCalls};
 use crate::{Message, Messages};
 use hooks::rings::Line;
 use std::io;
@@ -18,7 +18,7 @@ const BEHIND_CLASS: [char; 3] = ['#', '.', ':'];
 pub struct Within<'a> {
     names: Vec<Sought>,
     /// For each open call, whether it was passed on.
-    stacks: Stacks<Passes>,
+    stacks: OpenCalls<Passes>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
 }
@@ -74,7 +74,7 @@ impl<'a> Within<'a> {
         };
         Box::new(Within {
             names: names.iter().map(sought).collect(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             next,
             messages,
         })
@@ -167,7 +167,7 @@ impl Consumer for Within<'_> {
         Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         for sought in self.names.iter().filter(|sought| !sought.found) {
             let bare = sought
                 .without_class

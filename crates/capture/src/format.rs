@@ -6,7 +6,7 @@
 
 /// The type of argument that a conversion takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ConversionKind {
     /// `%d`, `%i`, and the `*` of a width or precision: a signed number of this many bytes, 1 to 8.
     Signed(u8),
     /// `%u`: an unsigned number of this many bytes.
@@ -36,7 +36,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversion {
     /// The type of the argument.
-    pub kind: Kind,
+    pub kind: ConversionKind,
     /// The least width of the field, if it is a number in the format.
     pub width: Option<u32>,
     /// The precision, if it is a number in the format: for a string the largest number of characters.
@@ -93,7 +93,7 @@ impl Conversions {
         match character {
             b'.' => self.dot = true,
             b'*' => {
-                let star = self.conversion(Kind::Signed(4));
+                let star = self.conversion(ConversionKind::Signed(4));
                 if self.dot {
                     self.precision_given = true
                 } else {
@@ -114,22 +114,22 @@ impl Conversions {
             b'l' => self.long = self.long.saturating_add(1),
             b'q' | b'j' | b't' | b'z' | b'Z' => self.long = 2,
             b'L' => self.big = true,
-            b'd' | b'i' => return self.end(Kind::Signed(self.size())),
-            b'u' => return self.end(Kind::Unsigned(self.size())),
-            b'o' => return self.end(Kind::Octal(self.size())),
-            b'x' | b'X' | b'b' | b'B' => return self.end(Kind::Hex(self.size())),
+            b'd' | b'i' => return self.end(ConversionKind::Signed(self.size())),
+            b'u' => return self.end(ConversionKind::Unsigned(self.size())),
+            b'o' => return self.end(ConversionKind::Octal(self.size())),
+            b'x' | b'X' | b'b' | b'B' => return self.end(ConversionKind::Hex(self.size())),
             b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => {
                 return self.end(if self.big {
-                    Kind::LongDouble
+                    ConversionKind::LongDouble
                 } else {
-                    Kind::Double
+                    ConversionKind::Double
                 });
             }
-            b'c' if self.long == 0 => return self.end(Kind::Character),
-            b'c' | b'C' => return self.end(Kind::WideCharacter),
-            b's' if self.long == 0 => return self.end(Kind::Text),
-            b's' | b'S' => return self.end(Kind::WideText),
-            b'p' | b'n' => return self.end(Kind::Pointer),
+            b'c' if self.long == 0 => return self.end(ConversionKind::Character),
+            b'c' | b'C' => return self.end(ConversionKind::WideCharacter),
+            b's' if self.long == 0 => return self.end(ConversionKind::Text),
+            b's' | b'S' => return self.end(ConversionKind::WideText),
+            b'p' | b'n' => return self.end(ConversionKind::Pointer),
             // %% and %m take no argument.
             b'%' | b'm' => self.inside = false,
             // Flags, and characters that are not known.
@@ -147,7 +147,7 @@ impl Conversions {
         }
     }
 
-    fn conversion(&self, kind: Kind) -> Conversion {
+    fn conversion(&self, kind: ConversionKind) -> Conversion {
         Conversion {
             kind,
             width: self.width,
@@ -157,7 +157,7 @@ impl Conversions {
         }
     }
 
-    fn end(&mut self, kind: Kind) -> Option<Conversion> {
+    fn end(&mut self, kind: ConversionKind) -> Option<Conversion> {
         let found = self.conversion(kind);
         *self = Self::new();
         Some(found)

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The interpreter allocates nothing, follows no pointer itself (it asks the caller's `read`, which proves
-//! pages readable first), and stops at the [`Limits`] whatever the program or the guest's memory say. A
+//! pages readable first), and stops at the [`CopyLimits`] whatever the program or the guest's memory say. A
 //! program of hostile words runs as harmlessly as a good one: an unknown operation ends it.
 //!
 //! A crate of its own and not a feature of `prototypes`, because the agent embeds it: Cargo builds a crate
@@ -32,7 +32,7 @@ mod run;
 pub mod value;
 
 pub use describe::What;
-pub use format::{Conversion, Conversions, Kind};
+pub use format::{Conversion, ConversionKind, Conversions};
 pub use op::{Op, Source, Width};
 pub use range::Range;
-pub use run::{CALLERS, Ended, Guest, Limits, Registers, Returned, run};
+pub use run::{CALLERS, CopyLimits, Ended, GuestAccess, Registers, Returned, run};

@@ -1,7 +1,7 @@
 //! The interpreter of capture programs.
 
 use crate::describe::What;
-use crate::format::{Conversions, Kind};
+use crate::format::{ConversionKind, Conversions};
 use crate::op::{Op, Source, Width};
 
 /// The registers of a call as the hook finds them: System V ABI, AMD64, section 3.2.3.
@@ -30,14 +30,14 @@ pub struct Returned {
 
 /// What one run may use at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CopyLimits {
     /// Bytes handed to `output`, at most.
     pub bytes: u32,
-    /// Operations, chunks of at most [`Limits::CHUNK`] bytes read, and characters of formats, together at most.
+    /// Operations, chunks of at most [`CopyLimits::CHUNK`] bytes read, and characters of formats, together at most.
     pub steps: u32,
 }
 
-impl Limits {
+impl CopyLimits {
     /// Bytes that are read or handed on at once, at most: the interpreter keeps them on the guest's stack.
     pub const CHUNK: usize = 256;
 
@@ -48,7 +48,7 @@ impl Limits {
     pub const DEPTH: usize = 12;
 }
 
-impl Default for Limits {
+impl Default for CopyLimits {
     fn default() -> Self {
         Self {
             bytes: 16 << 10,
@@ -87,13 +87,13 @@ struct Block {
     body: usize,
 }
 
-/// The guest, as a capture program sees it.
-pub trait Guest {
+/// What a capture program reads and copies with: the guest as it sees it.
+pub trait GuestAccess {
     /// Fills the buffer from memory; false if it cannot. It is never called for a chunk that crosses a page or is
-    /// longer than [`Limits::CHUNK`].
+    /// longer than [`CopyLimits::CHUNK`].
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
 
-    /// Takes a chunk of at most [`Limits::CHUNK`] bytes; false if there is no more room.
+    /// Takes a chunk of at most [`CopyLimits::CHUNK`] bytes; false if there is no more room.
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool;
 
     /// Takes the text of a word, as a capture at [`describe::address`](crate::describe::address), with at most so many
@@ -105,7 +105,7 @@ pub trait Guest {
 }
 
 /// A guest without a language VM: what reads, and what takes.
-impl<R, O> Guest for (R, O)
+impl<R, O> GuestAccess for (R, O)
 where
     R: FnMut(u64, &mut [u8]) -> bool,
     O: FnMut(u64, &[u8]) -> bool,
@@ -140,8 +140,8 @@ pub fn run(
     words: &[u64],
     registers: &Registers,
     returned: Option<&Returned>,
-    limits: Limits,
-    guest: &mut impl Guest,
+    limits: CopyLimits,
+    guest: &mut impl GuestAccess,
 ) -> Ended {
     let mut machine = Machine {
         registers,
@@ -156,10 +156,10 @@ pub fn run(
     }
 }
 
-impl<G: Guest> Machine<'_, G> {
+impl<G: GuestAccess> Machine<'_, G> {
     fn program(&mut self, words: &[u64]) -> Result<(), Ended> {
         let (mut v, mut n) = (0_u64, 0_u64);
-        let mut blocks = [Block::default(); Limits::DEPTH];
+        let mut blocks = [Block::default(); CopyLimits::DEPTH];
         let mut depth = 0;
         let mut at = 0;
         while let Some(&word) = words.get(at) {
@@ -194,7 +194,7 @@ impl<G: Guest> Machine<'_, G> {
                         Op::Each { stride, .. } => (stride.into(), n),
                         _ => (0, 1),
                     };
-                    if v < FIRST_ADDRESS || count == 0 || depth == Limits::DEPTH {
+                    if v < FIRST_ADDRESS || count == 0 || depth == CopyLimits::DEPTH {
                         at += usize::from(skip);
                         continue;
                     }
@@ -324,11 +324,11 @@ impl<G: Guest> Machine<'_, G> {
     }
 
     fn copy(&mut self, at: u64, len: u64) -> Result<(), Ended> {
-        let mut buffer = [0; Limits::CHUNK];
+        let mut buffer = [0; CopyLimits::CHUNK];
         let mut done = 0;
         while done < len {
             let from = at.wrapping_add(done);
-            let size = room(from).min((len - done).min(Limits::CHUNK as u64) as usize);
+            let size = room(from).min((len - done).min(CopyLimits::CHUNK as u64) as usize);
             match self.chunk(from, &mut buffer[..size]) {
                 Ok(()) => self.emit(from, &buffer[..size])?,
                 Err(Stop::Unreadable) => return Ok(()),
@@ -346,13 +346,17 @@ impl<G: Guest> Machine<'_, G> {
         if !matches!(unit, 1 | 2 | 4 | 8) {
             return Err(Ended::Malformed);
         }
-        let mut buffer = [0; Limits::CHUNK];
+        let mut buffer = [0; CopyLimits::CHUNK];
         let len = max.saturating_mul(unit as u64);
         let mut done = 0;
         while done < len {
             let from = at.wrapping_add(done);
             // Most strings are short: a small first chunk spares reading what lies behind them.
-            let most = if done == 0 { 64 } else { Limits::CHUNK as u64 };
+            let most = if done == 0 {
+                64
+            } else {
+                CopyLimits::CHUNK as u64
+            };
             let size = room(from).min((len - done).min(most) as usize) / unit * unit;
             if size == 0 {
                 return Ok(());
@@ -380,10 +384,10 @@ impl<G: Guest> Machine<'_, G> {
 
     fn zero_ended(&mut self, at: u64, unit: u32, most: u64) -> Result<u64, Ended> {
         let unit = usize::try_from(unit).unwrap_or(usize::MAX);
-        if unit == 0 || unit > Limits::CHUNK {
+        if unit == 0 || unit > CopyLimits::CHUNK {
             return Err(Ended::Malformed);
         }
-        let mut buffer = [0; Limits::CHUNK];
+        let mut buffer = [0; CopyLimits::CHUNK];
         for index in 0..most {
             let from = at.wrapping_add(index.wrapping_mul(unit as u64));
             match self.fill(from, &mut buffer[..unit]) {
@@ -402,7 +406,7 @@ impl<G: Guest> Machine<'_, G> {
         if !matches!(unit, 1 | 2 | 4) {
             return Err(Ended::Malformed);
         }
-        self.text(at, unit, Limits::FORMAT)?;
+        self.text(at, unit, CopyLimits::FORMAT)?;
         let (mut gp, mut sse, mut stack) = used;
         let width = Width {
             bytes: unit,
@@ -411,7 +415,7 @@ impl<G: Guest> Machine<'_, G> {
         };
         let mut conversions = Conversions::new();
         let mut given = 0;
-        for index in 0..Limits::FORMAT {
+        for index in 0..CopyLimits::FORMAT {
             let character = self.number(at.wrapping_add(index * u64::from(unit)), width)?;
             if character == 0 {
                 break;
@@ -420,13 +424,13 @@ impl<G: Guest> Machine<'_, G> {
                 continue;
             };
             let source = match found.kind {
-                Kind::LongDouble => {
+                ConversionKind::LongDouble => {
                     stack = stack.next_multiple_of(16);
                     let source = Source::StackAddress(stack);
                     stack = stack.saturating_add(16);
                     source
                 }
-                Kind::Double => next(&mut sse, 8, &mut stack, Source::Sse),
+                ConversionKind::Double => next(&mut sse, 8, &mut stack, Source::Sse),
                 _ => next(&mut gp, 6, &mut stack, Source::Gp),
             };
             // What lies on the stack is no longer there when the line is printed.
@@ -439,9 +443,9 @@ impl<G: Guest> Machine<'_, G> {
                 self.copy(place, size)?;
             }
             let unit = match found.kind {
-                Kind::Text => 1,
-                Kind::WideText => 4,
-                Kind::Signed(4) => {
+                ConversionKind::Text => 1,
+                ConversionKind::WideText => 4,
+                ConversionKind::Signed(4) => {
                     given = self.word(source).unwrap_or(0) as i32 as i64;
                     continue;
                 }
@@ -461,7 +465,7 @@ impl<G: Guest> Machine<'_, G> {
 
 /// Returns how many bytes from this address lie in the same page, at most a chunk.
 fn room(at: u64) -> usize {
-    ((PAGE - at % PAGE) as usize).min(Limits::CHUNK)
+    ((PAGE - at % PAGE) as usize).min(CopyLimits::CHUNK)
 }
 
 fn next(used: &mut u8, all: u8, stack: &mut u16, register: fn(u8) -> Source) -> Source {

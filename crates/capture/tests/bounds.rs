@@ -1,6 +1,6 @@
 //! Whatever the program says, a run stays within its limits.
 
-use capture::{Ended, Limits, Op, Registers, Returned, Source, What, Width, run};
+use capture::{CopyLimits, Ended, Op, Registers, Returned, Source, What, Width, run};
 use proptest::prelude::*;
 
 fn sources() -> impl Strategy<Value = Source> {
@@ -80,7 +80,12 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
 }
 
 /// Runs and holds the bounds; memory is what `byte` says, and every third page is not there.
-fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64) -> u8) -> Ended {
+fn hold(
+    words: &[u64],
+    registers: &Registers,
+    limits: CopyLimits,
+    byte: impl Fn(u64) -> u8,
+) -> Ended {
     let (mut reads, mut bytes) = (0_u32, 0_u32);
     run(
         words,
@@ -94,7 +99,7 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
             |at: u64, into: &mut [u8]| {
                 reads += 1;
                 assert!(reads <= limits.steps, "more reads than steps");
-                assert!(!into.is_empty() && into.len() <= Limits::CHUNK);
+                assert!(!into.is_empty() && into.len() <= CopyLimits::CHUNK);
                 assert_eq!(
                     at / 4096,
                     (at + into.len() as u64 - 1) / 4096,
@@ -144,12 +149,12 @@ proptest! {
             stack: 0x20_0ff0,
         };
         let byte = |at: u64| (at as u8).wrapping_mul(31).wrapping_add(seed) & 0x3f;
-        hold(&words, &registers, Limits { bytes, steps }, byte);
+        hold(&words, &registers, CopyLimits { bytes, steps }, byte);
         // Formats are full of conversions here.
-        hold(&words, &registers, Limits { bytes, steps }, |at| b"%s%d%f%*s"[(at % 9) as usize]);
+        hold(&words, &registers, CopyLimits { bytes, steps }, |at| b"%s%d%f%*s"[(at % 9) as usize]);
         // Addresses near the end of all.
         let registers = Registers { gp: [u64::MAX - 7; 6], stack: u64::MAX - 100, ..registers };
-        hold(&words, &registers, Limits { bytes, steps }, byte);
+        hold(&words, &registers, CopyLimits { bytes, steps }, byte);
     }
 
     #[test]
@@ -177,7 +182,7 @@ fn output_may_end_a_run() {
         &words,
         &registers,
         None,
-        Limits::default(),
+        CopyLimits::default(),
         &mut (
             |_: u64, _: &mut [u8]| true,
             |_: u64, _: &[u8]| {
@@ -203,7 +208,12 @@ fn loops_end_at_the_limit() {
         ..Registers::default()
     };
     assert_eq!(
-        hold(&words.map(Op::encode), &registers, Limits::default(), |_| 0),
+        hold(
+            &words.map(Op::encode),
+            &registers,
+            CopyLimits::default(),
+            |_| 0
+        ),
         Ended::Limit
     );
 }
@@ -216,16 +226,29 @@ fn what_does_not_close_is_malformed() {
     };
     let open = [Op::Value(Source::Gp(0)), Op::Open { skip: 0 }];
     assert_eq!(
-        hold(&open.map(Op::encode), &registers, Limits::default(), |_| 0),
+        hold(
+            &open.map(Op::encode),
+            &registers,
+            CopyLimits::default(),
+            |_| 0
+        ),
         Ended::Malformed
     );
     assert_eq!(
-        hold(&[Op::Close.encode()], &registers, Limits::default(), |_| 0),
+        hold(
+            &[Op::Close.encode()],
+            &registers,
+            CopyLimits::default(),
+            |_| 0
+        ),
         Ended::Malformed
     );
     assert_eq!(
-        hold(&[0], &registers, Limits::default(), |_| 0),
+        hold(&[0], &registers, CopyLimits::default(), |_| 0),
         Ended::Malformed
     );
-    assert_eq!(hold(&[], &registers, Limits::default(), |_| 0), Ended::Done);
+    assert_eq!(
+        hold(&[], &registers, CopyLimits::default(), |_| 0),
+        Ended::Done
+    );
 }

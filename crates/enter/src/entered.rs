@@ -25,7 +25,6 @@ use process::stop::{Stop, Ties};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::time::Duration;
 use wire::control_page::enter::REAP;
 use wire::{Config, ControlPage, State};
 
@@ -41,7 +40,7 @@ pub struct Entered {
     /// Dropping this value ends the heartbeat.
     _heartbeat: Heartbeat,
     open: Cell<bool>,
-    timing: Cell<hooks::Timing>,
+    timing: Cell<Timing>,
     /// Whether the process has made a copy of itself that it has not reaped.
     pub(crate) has_copy: Cell<bool>,
     /// See [`Entered::threads`].
@@ -219,13 +218,7 @@ impl Entered {
 
     /// For how long it was stopped.
     pub fn timing(&self) -> Timing {
-        let timing = self.timing.get();
-        Timing {
-            stopped: timing.stopped,
-            longest_stop: timing.longest_stop,
-            stops: timing.stops,
-            answered: Duration::ZERO,
-        }
+        self.timing.get()
     }
 
     /// Calls `work` while these threads are stopped.

@@ -2,8 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `entries` | the table of the languages whose VMs are entered, and who asks it |
-//! | `ruby`, `python` | how the VM of each is entered: a folder a language |
+//! | `languages` | the table of the languages whose VMs are entered, and who asks it; below it how each is entered, a folder a language |
 //! | `interpreter`, `counted`, `copyable`, `timer` | what a VM is entered for: to evaluate texts, to have its births counted, to be copied, to have its collections timed |
 //! | `opening`, `counting` | with what an agent is configured for it; how births are counted until a process is copied |
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
@@ -26,23 +25,20 @@ mod copyable;
 mod counted;
 mod counting;
 mod entered;
-mod entries;
-mod entry;
 mod farewell;
 mod interpreter;
+mod languages;
 mod opening;
-mod python;
-mod ruby;
 pub mod script;
 mod timer;
 
+pub use self::languages::{
+    counts_births, open, open_at_script, open_counted, open_to_copy, open_to_time, run_scripts,
+};
 pub use copyable::Copyable;
 pub use counted::{Awaited, Counted};
 pub use counting::{Books, Counting, Lines, Sites};
 pub use entered::{Entered, Reached};
-pub use entries::{
-    counts_births, open, open_at_script, open_counted, open_to_copy, open_to_time, run_scripts,
-};
 pub use farewell::because;
 pub use inject::Timing;
 pub use interpreter::Interpreter;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The file cannot be opened, or is no ELF file for x86-64.
     #[error(transparent)]
-    Elf(#[from] process::elf::Error),
+    Elf(#[from] process::elf::ElfError),
     /// The process cannot be opened or stopped.
     #[error(transparent)]
     Process(#[from] process::Error),

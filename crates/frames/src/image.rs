@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::{CompressedData, CompressionFormat};
 use object::{LittleEndian as LE, elf, pod};
-use process::elf::{Error as ElfError, Headers, Section, read_table};
+use process::elf::{ElfError, Headers, Section, read_table};
 use process::modules::open_regular;
 
 use crate::{Error, Result};

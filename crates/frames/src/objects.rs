@@ -20,7 +20,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use process::elf::Error as ElfError;
+use process::elf::ElfError;
 
 use crate::{Error, Result};
 use archive::{members, unread};

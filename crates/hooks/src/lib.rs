@@ -91,4 +91,4 @@ pub use standstill::{Standstill, Threads};
 pub use state::Script;
 pub use text::may_enter_kernel;
 pub use tracing::{Arrives, Tracing};
-pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Reason, Refused, Role, Timing, Wanted};
+pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Reason, Refused, Role, Wanted};

@@ -1,7 +1,7 @@
 //! One stop for one piece of work, of all threads or only of the main one, which can make remote calls then; and batched
 //! writes in few system calls.
 
-use crate::wanted::Timing;
+use inject::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::seccomp;
 use process::error::{Error, Result};

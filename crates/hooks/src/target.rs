@@ -4,7 +4,7 @@
 use crate::bound::Bound;
 use crate::layers::Layers;
 use crate::standstill::{Standstill, Threads};
-use crate::wanted::Timing;
+use inject::Timing;
 use inject::agents::Agents;
 use inject::heartbeat;
 use inject::records::Record;

@@ -1,4 +1,4 @@
-//! What callers of this crate ask for ([`Options`], [`Wanted`]) and get back ([`Refused`], [`Timing`]).
+//! What callers of this crate ask for ([`Options`], [`Wanted`]) and get back ([`Refused`]).
 
 use crate::policy;
 use inject::resident::Resident;
@@ -88,7 +88,7 @@ pub struct Wanted {
     /// What the agent is to do at its calls: bits of [`wire::calls::want`].
     pub want: u64,
     /// Which registers are recorded of its calls and returns.
-    pub registers: record::Wanted,
+    pub registers: record::RecordedRegisters,
     /// The size in bytes of the stack arguments that its prototype has; `None` = not known.
     pub stack: Option<u32>,
     /// Code whose calls are recorded, in the layout of [`Hook::callers`]; empty = all code.
@@ -166,7 +166,7 @@ impl Wanted {
         Wanted {
             function,
             want: 0,
-            registers: record::Wanted::UNKNOWN,
+            registers: record::RecordedRegisters::UNKNOWN,
             stack: Some(0),
             callers: Vec::new(),
             copy: [Vec::new(), Vec::new()],
@@ -267,17 +267,6 @@ impl From<&str> for Reason {
     fn from(why: &str) -> Self {
         Reason::Never(why.to_owned())
     }
-}
-
-/// How often and how long a process stood still for us.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timing {
-    /// How long the longest stop was.
-    pub longest_stop: Duration,
-    /// The sum of all stops.
-    pub stopped: Duration,
-    /// The number of stops.
-    pub stops: u32,
 }
 
 /// What kind of place is hooked.

@@ -485,6 +485,4 @@ pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool 
 }
 
 #[cfg(test)]
-mod ended;
-#[cfg(test)]
 mod tests;

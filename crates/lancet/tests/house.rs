@@ -19,6 +19,8 @@ mod naming;
 mod proc_files;
 #[path = "house/quick.rs"]
 mod quick;
+#[path = "house/renamed.rs"]
+mod renamed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -360,13 +362,4 @@ fn every_crate_obeys_the_lints_and_says_what_it_is() {
         }
     }
     refuse(wrong);
-}
-
-/// A file's code up to its tests, without comments.
-fn code(text: &str) -> String {
-    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
-    let lines = code
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(line));
-    lines.collect::<Vec<_>>().join("\n").to_lowercase()
 }

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::scripts::patching;
-use hooks::{Standstill, Threads, Timing};
+use hooks::{Standstill, Threads};
+use inject::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use process::functions::{Functions, ModuleSymbols};

@@ -1,7 +1,7 @@
 //! The auxiliary vector: what the kernel tells a program when it starts it, as pairs of a kind and a value that end with kind 0 (`AT_NULL`,
 //! getauxval(3)).
 
-use crate::elf::Error;
+use crate::elf::ElfError;
 use crate::guest::Status;
 use crate::proc_file;
 use std::io;
@@ -19,16 +19,16 @@ pub const PATH: u64 = 31;
 ///
 /// # Errors
 /// The file cannot be read, and there is no such list on the stack.
-pub fn value(pid: i32, memory: &dyn vm::Memory, kind: u64) -> Result<Option<u64>, Error> {
+pub fn value(pid: i32, memory: &dyn vm::Memory, kind: u64) -> Result<Option<u64>, ElfError> {
     let path = proc_file::path(pid, "auxv");
     match proc_file::bytes(&path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            on_stack(pid, memory, kind).ok_or(Error::File {
+            on_stack(pid, memory, kind).ok_or(ElfError::File {
                 path,
                 source: error,
             })
         }
-        Err(source) => Err(Error::File { path, source }),
+        Err(source) => Err(ElfError::File { path, source }),
         Ok(pairs) => Ok(value_in(&pairs, kind)),
     }
 }

@@ -36,7 +36,7 @@ const LONGEST_BUILD_ID: usize = 64;
 
 /// Why an ELF object cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ElfError {
     /// A file cannot be opened or read.
     #[error("{path}: {source}")]
     File {
@@ -77,10 +77,10 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ElfError {
     /// Whether the file could not be opened because lancet had no descriptor left.
     pub fn is_shortage(&self) -> bool {
-        matches!(self, Error::File { source, .. } if crate::descriptors::is_shortage(source))
+        matches!(self, ElfError::File { source, .. } if crate::descriptors::is_shortage(source))
     }
 }
 

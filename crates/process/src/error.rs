@@ -227,7 +227,10 @@ pub enum Error {
     },
     /// Its program files could not be read.
     #[error("process {pid}: {error}")]
-    Elf { pid: i32, error: crate::elf::Error },
+    Elf {
+        pid: i32,
+        error: crate::elf::ElfError,
+    },
     /// The embedded file of the agent is not as it should be.
     #[error("the agent image is damaged: {0}")]
     Image(&'static str),

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use object::elf;
 use vm::{Fault, Memory};
 
-use crate::elf::Error;
+use crate::elf::ElfError;
 use crate::maps::PAGE;
 use crate::modules::Module;
 use crate::symbols::Symbols;
@@ -107,14 +107,14 @@ pub fn changes<'a>(old: &'a LinkMap, new: &'a LinkMap) -> Changes<'a> {
 
 /// Returns the address of a guest's `r_debug`, by `DT_DEBUG` of the program. `None` for a static program, and before
 /// the loader has begun.
-pub fn find(program: &Module, memory: &dyn Memory) -> Result<Option<u64>, Error> {
+pub fn find(program: &Module, memory: &dyn Memory) -> Result<Option<u64>, ElfError> {
     let Some(dynamic) = program.headers.segment(elf::PT_DYNAMIC) else {
         return Ok(None);
     };
     let start = dynamic.address.wrapping_add(program.bias);
     let words = dynamic.memory_size.min(1 << 16) / 16;
     let read = |at: u64| {
-        memory.u64(at).map_err(|_| Error::Memory {
+        memory.u64(at).map_err(|_| ElfError::Memory {
             what: "the dynamic section",
             at,
         })
@@ -142,7 +142,7 @@ pub fn find_by_symbol(symbols: &Symbols, memory: &dyn Memory) -> Option<u64> {
 }
 
 /// Reads the list whose `r_debug` lies at `at`.
-pub fn read(memory: &dyn Memory, at: u64) -> Result<LinkMap, Error> {
+pub fn read(memory: &dyn Memory, at: u64) -> Result<LinkMap, ElfError> {
     let mut list = LinkMap {
         consistent: true,
         ..LinkMap::default()
@@ -151,7 +151,7 @@ pub fn read(memory: &dyn Memory, at: u64) -> Result<LinkMap, Error> {
     let mut namespace = Some(at);
     while let Some(at) = namespace.filter(|&at| seen.len() < MOST_NAMESPACES && seen.insert(at)) {
         namespace = read_namespace(memory, at, seen.len() - 1, &mut list).map_err(|fault| {
-            Error::Memory {
+            ElfError::Memory {
                 what: "the loader's list",
                 at: fault.at,
             }

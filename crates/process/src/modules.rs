@@ -29,7 +29,7 @@ use std::sync::Arc;
 use object::elf;
 
 use crate::auxiliary;
-use crate::elf::{Bytes, Error, Headers, build_id_in};
+use crate::elf::{Bytes, ElfError, Headers, build_id_in};
 use crate::maps::{Device, Mapping, Maps, PAGE};
 pub use files::{GuestFiles, Origin, open_regular};
 
@@ -137,7 +137,7 @@ pub fn modules(
     files: &GuestFiles,
     maps: &Maps,
     memory: &dyn vm::Memory,
-) -> Result<Vec<Module>, Error> {
+) -> Result<Vec<Module>, ElfError> {
     let mut search = Search {
         files,
         maps,

@@ -24,7 +24,7 @@ use crate::elf::dynamic::{Dynamic, FileImage, MemoryImage};
 use crate::elf::imports::{self, Of};
 pub use crate::elf::table::Kind;
 use crate::elf::table::{Entry, Table};
-use crate::elf::{Error, Headers};
+use crate::elf::{ElfError, Headers};
 use crate::modules::{GuestFiles, Module, Origin, open_regular};
 use by_address::ByAddress;
 
@@ -92,7 +92,7 @@ impl Symbols {
         files: &Arc<GuestFiles>,
         module: &Module,
         memory: &dyn vm::Memory,
-    ) -> Result<Symbols, Error> {
+    ) -> Result<Symbols, ElfError> {
         match files.open_module(module, memory) {
             Ok((file, path)) => Symbols::from_file(files, module, memory, file, path)
                 .or_else(|_| Symbols::from_memory(files, module, memory)),
@@ -104,8 +104,8 @@ impl Symbols {
 
     /// The symbols of a file that no process need have loaded, at the addresses it was linked for.
     /// Its separate debug file is looked for below our own root.
-    pub fn of_file(path: &Path) -> Result<Symbols, Error> {
-        let failed = |source| Error::File {
+    pub fn of_file(path: &Path) -> Result<Symbols, ElfError> {
+        let failed = |source| ElfError::File {
             path: path.to_owned(),
             source,
         };
@@ -114,8 +114,8 @@ impl Symbols {
     }
 
     /// The same for a file that is open already; its debug file is searched for near `path`.
-    pub fn of_open_file(path: &Path, file: File) -> Result<Symbols, Error> {
-        let malformed = |reason| Error::Malformed {
+    pub fn of_open_file(path: &Path, file: File) -> Result<Symbols, ElfError> {
+        let malformed = |reason| ElfError::Malformed {
             file: path.to_owned(),
             reason,
         };
@@ -176,7 +176,7 @@ impl Symbols {
         files: &Arc<GuestFiles>,
         module: &Module,
         memory: &dyn vm::Memory,
-    ) -> Result<Symbols, Error> {
+    ) -> Result<Symbols, ElfError> {
         let extent = module.headers.extent();
         let image = MemoryImage {
             memory,
@@ -184,7 +184,7 @@ impl Symbols {
             extent,
         };
         let dynamic =
-            Dynamic::read(&image, &module.headers).map_err(|reason| Error::Malformed {
+            Dynamic::read(&image, &module.headers).map_err(|reason| ElfError::Malformed {
                 file: module.path.clone(),
                 reason,
             })?;
@@ -204,8 +204,8 @@ impl Symbols {
         memory: &dyn vm::Memory,
         file: File,
         path: PathBuf,
-    ) -> Result<Symbols, Error> {
-        let malformed = |reason| Error::Malformed {
+    ) -> Result<Symbols, ElfError> {
+        let malformed = |reason| ElfError::Malformed {
             file: path.clone(),
             reason,
         };

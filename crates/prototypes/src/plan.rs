@@ -8,7 +8,7 @@ mod limits;
 
 pub(crate) use limits::LONGEST_PATH;
 
-use capture::{Limits, Op, Source, What, Width};
+use capture::{CopyLimits, Op, Source, What, Width};
 use vm::Word;
 
 use crate::location::{Half, Location, Locations};
@@ -368,7 +368,7 @@ impl<'p> Plan<'p> {
     }
 
     fn nested(&mut self, op: impl Fn(u16) -> Op, inner: impl FnOnce(&mut Self)) {
-        if self.depth == Limits::DEPTH {
+        if self.depth == CopyLimits::DEPTH {
             return;
         }
         let open = self.ops.len();
@@ -400,7 +400,7 @@ impl<'p> Plan<'p> {
             Some(_) => self.push(Op::AtMost(most)),
             None => self.push(Op::Constant(most)),
         }
-        let zero = stride > 0 && stride as usize <= Limits::CHUNK;
+        let zero = stride > 0 && stride as usize <= CopyLimits::CHUNK;
         if zero {
             self.push(Op::ZeroEnded(stride));
         }

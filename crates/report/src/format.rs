@@ -1,7 +1,7 @@
 //! What a command line needs to know of a format to offer it.
 
 /// An entry of a command's list of formats.
-pub trait Format: Sync + 'static {
+pub trait FormatEntry: Sync + 'static {
     /// What the answer writes in it.
     fn writes(&self) -> Writes;
 }
@@ -34,7 +34,7 @@ impl Writes {
     }
 }
 
-impl Format for Writes {
+impl FormatEntry for Writes {
     fn writes(&self) -> Writes {
         *self
     }

@@ -44,5 +44,5 @@ pub mod syscalls;
 pub mod text;
 pub mod tune;
 
-pub use format::{Format, Writes};
+pub use format::{FormatEntry, Writes};
 pub use style::Style;

@@ -29,8 +29,8 @@ pub use json::Json;
 pub use lines::Lines;
 pub use naming::{Naming, NamingKinds};
 pub use separate::Separate;
-pub use summary::{Summary, TableForm};
-pub use together::{Shared, Together};
+pub use summary::Summary;
+pub use together::{SharedOutput, Together};
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 mod names;
 
-use crate::call::{Call, Part, Style};
+use crate::call::{Part, RawCall, Style};
 use crate::layout::{Row, Rows};
 use crate::writer::{Place, Writer};
 use crate::{forms, ioctl, layout, special};
@@ -13,7 +13,7 @@ use std::ops::Range;
 pub use names::argument_name;
 
 /// Appends the arguments of a part.
-pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
+pub fn write(style: &Style, call: &RawCall, part: Part, out: &mut Vec<u8>) {
     if style.raw {
         if part == Part::Entry {
             raw(style, call, out);
@@ -46,7 +46,7 @@ pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
 }
 
 /// Hands the text of each argument of a part to `each`; of a call that writes them in an order of its own, of all together.
-pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8])) {
+pub fn each(style: &Style, call: &RawCall, part: Part, mut each: impl FnMut(&[u8])) {
     let mut text = Vec::new();
     if style.raw || special::whole(call.name).is_some() {
         write(style, call, part, &mut text);
@@ -70,7 +70,7 @@ pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8]))
 }
 
 /// Which arguments are written in a part.
-fn range(call: &Call, rows: Rows<'_>, part: Part) -> Range<usize> {
+fn range(call: &RawCall, rows: Rows<'_>, part: Part) -> Range<usize> {
     let all = call.prototype.parameters.len().min(call.arguments.len());
     let shown = special::shown(call).unwrap_or(all).min(all);
     let ends = |index: &usize| {
@@ -86,7 +86,7 @@ fn range(call: &Call, rows: Rows<'_>, part: Part) -> Range<usize> {
 }
 
 /// Appends all arguments as numbers.
-fn raw(style: &Style, call: &Call, out: &mut Vec<u8>) {
+fn raw(style: &Style, call: &RawCall, out: &mut Vec<u8>) {
     let all = call.prototype.parameters.iter().zip(call.arguments);
     for (index, (parameter, word)) in all.enumerate() {
         if index > 0 {

@@ -77,7 +77,7 @@ pub struct Name {
 }
 
 /// Returns what a number is called; `None` writes the number alone.
-pub type Naming<'a> = &'a dyn Fn(i32) -> Option<Name>;
+pub type DescriptorNames<'a> = &'a dyn Fn(i32) -> Option<Name>;
 
 /// What an id of a process is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
 
 /// One system call: its values.
 #[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct RawCall<'a> {
     /// The kernel's name of the call: `openat`.
     pub name: &'a str,
     /// Its prototype in `syscalls.conf`.
@@ -121,14 +121,14 @@ pub struct Call<'a> {
     /// What was copied when it returned, and its result as the kernel gives it; `None` while it has not.
     pub returned: Option<(&'a Captures, u64)>,
     /// What descriptors are called (`-y`).
-    pub descriptors: Option<Naming<'a>>,
+    pub descriptors: Option<DescriptorNames<'a>>,
     /// What processes are called (`-Y`), and in other namespaces.
     pub processes: Option<Processes<'a>>,
     /// Which protocol of netlink a socket speaks.
     pub netlink: Option<Protocols<'a>>,
 }
 
-impl Call<'_> {
+impl RawCall<'_> {
     /// Returns the number of the error that it returned.
     #[must_use]
     pub fn error(&self) -> Option<i32> {

@@ -51,7 +51,8 @@ mod words;
 mod writer;
 
 pub use call::{
-    Call, Constants, Hex, IdKind, Known, Name, Naming, Part, Processes, Protocols, Style, error,
+    Constants, DescriptorNames, Hex, IdKind, Known, Name, Part, Processes, Protocols, RawCall,
+    Style, error,
 };
 pub use classes::CLASSES;
 pub use opened::{Opened, opening};
@@ -111,13 +112,13 @@ pub fn signal(number: i32) -> String {
 
 impl Style {
     /// Appends those arguments that a part of the call has; see [`Part`].
-    pub fn arguments(&self, call: &Call, part: Part, out: &mut Vec<u8>) {
+    pub fn arguments(&self, call: &RawCall, part: Part, out: &mut Vec<u8>) {
         layout::prepare();
         arguments::write(self, call, part, out);
     }
 
     /// Hands the text of each argument to `each`; of a few calls, that of all together (`futex`, `clone`).
-    pub fn each_argument(&self, call: &Call, part: Part, each: impl FnMut(&[u8])) {
+    pub fn each_argument(&self, call: &RawCall, part: Part, each: impl FnMut(&[u8])) {
         layout::prepare();
         arguments::each(self, call, part, each);
     }
@@ -130,7 +131,7 @@ impl Style {
     }
 
     /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.
-    pub fn result(&self, call: &Call, out: &mut Vec<u8>) {
+    pub fn result(&self, call: &RawCall, out: &mut Vec<u8>) {
         layout::prepare();
         result::write(self, call, out);
     }

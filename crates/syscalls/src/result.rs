@@ -1,6 +1,6 @@
 //! What stands behind the `=`: `3`, `0x7f…`, `-1 ENOENT (No such file or directory)`, `1 ([{fd=3, revents=POLLIN}])`.
 
-use crate::call::{Call, Constants, IdKind, Style};
+use crate::call::{Constants, IdKind, RawCall, Style};
 use crate::errors::AGAIN;
 use crate::opened::Opened;
 use crate::types::ty;
@@ -12,7 +12,7 @@ use prototypes::digits::{decimal, hex};
 use std::sync::OnceLock;
 
 /// Appends the result; `?` of a call that has not returned.
-pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
+pub fn write(style: &Style, call: &RawCall, out: &mut Vec<u8>) {
     let Some((_, result)) = call.returned else {
         return out.push(b'?');
     };
@@ -116,7 +116,7 @@ fn of_fcntl(w: &mut Writer, result: u64) -> bool {
 }
 
 /// Whether the result of a call of which arguments decide that is a new descriptor.
-fn is_descriptor(call: &Call) -> bool {
+fn is_descriptor(call: &RawCall) -> bool {
     Opened::of(call.name, call.arguments) == Some(Opened::Result)
 }
 

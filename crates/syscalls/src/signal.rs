@@ -1,6 +1,6 @@
 //! Signals that came, by what the kernel says of them.
 
-use crate::call::{Call, Processes, Style};
+use crate::call::{Processes, RawCall, Style};
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
@@ -13,7 +13,7 @@ pub fn information(style: &Style, bytes: &[u8], processes: Option<Processes>) ->
     let mut copies = Captures::new();
     copies.add(PLACE, bytes);
     let prototype = Prototype::unknown(0);
-    let call = Call {
+    let call = RawCall {
         name: "",
         prototype: &prototype,
         arguments: &[0; 6],

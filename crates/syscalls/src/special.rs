@@ -12,7 +12,7 @@ pub use control::{owns, status_flags};
 pub use polling::{polled, selected};
 pub use prctl::result as prctl_result;
 
-use crate::call::{Call, IdKind, Part};
+use crate::call::{IdKind, Part, RawCall};
 use crate::forms::files;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
@@ -28,7 +28,7 @@ const TEMPORARY: u64 = 0o20_000_000;
 const RESTART_WITH: u32 = 0xa1b2_c3d4;
 
 /// Returns how many arguments mean something; `None` = all that the prototype has.
-pub fn shown(call: &Call) -> Option<usize> {
+pub fn shown(call: &RawCall) -> Option<usize> {
     let arguments = call.arguments;
     let creates = |flags: u64| flags & (CREATE | TEMPORARY) != 0;
     match call.name {
@@ -47,7 +47,7 @@ pub fn shown(call: &Call) -> Option<usize> {
 }
 
 /// Returns what writes an argument whose type is not that of the prototype.
-pub fn argument(call: &Call, index: usize) -> Option<Argument> {
+pub fn argument(call: &RawCall, index: usize) -> Option<Argument> {
     Some(match (call.name, index) {
         ("fcntl", 2) => control::fcntl,
         ("ioctl", 1) => crate::ioctl::command,

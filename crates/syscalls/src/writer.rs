@@ -4,7 +4,7 @@ mod memory;
 mod numbers;
 mod overlay;
 
-use crate::call::{Call, Hex, IdKind, Naming, Style};
+use crate::call::{DescriptorNames, Hex, IdKind, RawCall, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Struct, Type};
@@ -48,7 +48,7 @@ pub type Forms = fn(&str) -> Option<Form>;
 /// Writes the values of one call.
 pub struct Writer<'w> {
     pub style: &'w Style,
-    pub call: &'w Call<'w>,
+    pub call: &'w RawCall<'w>,
     pub out: &'w mut Vec<u8>,
     /// Returns the form of a typedef that has one of its own.
     pub forms: Forms,
@@ -62,7 +62,12 @@ pub struct Writer<'w> {
 }
 
 impl<'w> Writer<'w> {
-    pub fn new(style: &'w Style, call: &'w Call<'w>, forms: Forms, out: &'w mut Vec<u8>) -> Self {
+    pub fn new(
+        style: &'w Style,
+        call: &'w RawCall<'w>,
+        forms: Forms,
+        out: &'w mut Vec<u8>,
+    ) -> Self {
         Self {
             forms,
             style,
@@ -124,7 +129,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn named(&mut self, number: i32, naming: Option<Naming>) {
+    fn named(&mut self, number: i32, naming: Option<DescriptorNames>) {
         let Some(name) = naming.and_then(|names| names(number)) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Text of what drivers, netlink and calls with rows in `conf/` exchange with the kernel. Expected text is strace's.
 
 use prototypes::{Bundle, Captures};
-use syscalls::{Call, Constants, Hex, Part, Style};
+use syscalls::{Constants, Hex, Part, RawCall, Style};
 
 const AT: u64 = 0x1000;
 const EBADF: u64 = -9_i64 as u64;
@@ -35,7 +35,7 @@ impl Made<'_> {
         entry.add(AT, self.before);
         exit.add(AT, self.after);
         let netlink = |_| Some(0);
-        let call = Call {
+        let call = RawCall {
             name: self.name,
             prototype: &prototype,
             arguments: &self.arguments,

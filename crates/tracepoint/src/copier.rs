@@ -20,7 +20,7 @@ use crate::assembler::{Code, Helper, Label, Math, Reg, Size, When};
 use crate::kernel::Map;
 use Reg::{Fp, R0, R1, R2, R3, R4, R5, R6, R7};
 use Size::Double;
-use capture::{Limits, Op, Source};
+use capture::{CopyLimits, Op, Source};
 
 // The state, by its offsets.
 /// Number of the next word of the program.
@@ -45,11 +45,11 @@ pub const FIRST_LENGTH: i16 = 88;
 pub const REGISTERS: i16 = 96;
 /// Blocks of four words: the base around it, how many elements are left, their distance, the first word of its body.
 const BLOCKS: i16 = 160;
-/// More than [`Limits::DEPTH`], and a power of two.
+/// More than [`CopyLimits::DEPTH`], and a power of two.
 const MOST_BLOCKS: i32 = 16;
 /// The record begins there.
 pub const BUFFER: i16 = BLOCKS + 32 * MOST_BLOCKS as i16;
-const _: () = assert!(Limits::DEPTH <= MOST_BLOCKS as usize);
+const _: () = assert!(CopyLimits::DEPTH <= MOST_BLOCKS as usize);
 
 /// What is 0 when a program begins.
 pub const AT_FIRST: [i16; 5] = [V, N, DEPTH, BASE, ELEMENTS];

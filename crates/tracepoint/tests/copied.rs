@@ -1,6 +1,6 @@
 //! What the kernel's interpreter copies is what that of crate `capture` copies, for the same words over the same memory.
 
-use capture::{Limits, Op, Registers, Returned, Source, Width, run};
+use capture::{CopyLimits, Op, Registers, Returned, Source, Width, run};
 use std::collections::BTreeMap;
 use tracepoint::{Copied, Copies, Record, Refused, Tells, Watch, Whose};
 
@@ -91,7 +91,7 @@ fn expected(program: &[u64], arguments: [u64; 6], result: Option<u64>, memory: &
         ..Returned::default()
     });
     let mut copied = Bytes::new();
-    let limits = Limits {
+    let limits = CopyLimits {
         bytes: 1 << 20,
         steps: 1 << 20,
     };

@@ -10,7 +10,7 @@ use super::places;
 use super::record::Record;
 use crate::memory::copied::Copied;
 use crate::memory::follow::ours;
-use capture::{Guest, Limits, Registers, Returned, What, describe, run};
+use capture::{CopyLimits, GuestAccess, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
 use vm::{Cut, Memory};
 use wire::calls::Ring;
@@ -87,7 +87,7 @@ pub unsafe fn copy(
         words,
         &registers,
         returned.as_ref(),
-        Limits::default(),
+        CopyLimits::default(),
         &mut copier,
     );
     copier.next
@@ -104,7 +104,7 @@ struct Copier<'a> {
     kept: u64,
 }
 
-impl Guest for Copier<'_> {
+impl GuestAccess for Copier<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         // A system call has no frame: there is no return address on the stack.
         if at == self.registers.stack.wrapping_sub(capture::CALLERS)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use process::rss::Rss;
 use vm::Language;
 
-use crate::analysis::counts::Alive;
+use crate::analysis::counts::Counts;
 use wire::ledger::Uncollected;
 
 /// One place in Ruby code.
@@ -33,24 +33,8 @@ pub struct SiteCount {
     pub kind: Arc<str>,
     /// An object of the VM's own, which Ruby code never sees (IMEMO and the like).
     pub internal: bool,
-    /// Objects made at this place since births are counted.
-    pub born: u64,
-    /// How many of them still live.
-    pub live: u64,
-    /// Bytes that the living ones use, as `ObjectSpace.memsize_of` counts them.
-    pub bytes: u64,
-    /// The living, by the interval in which they were made.
-    pub alive: Alive,
-    /// Number of objects that have died although they had outlived the interval in which they were made, as far as earlier
-    /// looks have seen it.
-    pub died_late: u64,
-    /// Estimate of the memory that all objects made here used: the mean of a few that were measured soon after their birth,
-    /// times their number. What an object got later is not included.
-    pub allocated: u64,
-    /// By how many bytes what its large objects hold has grown steadily, look by look; 0 where none did.
-    pub grown: u64,
-    /// How many objects that are.
-    pub growing: u64,
+    /// How many were made, how many of them live, and what these hold.
+    pub counts: Counts,
 }
 
 /// The living objects of one type that existed before lancet came; the place where they were made is unknown.
@@ -60,14 +44,8 @@ pub struct TypeCount {
     pub kind: Arc<str>,
     /// An object of the VM's own, which Ruby code never sees.
     pub internal: bool,
-    /// Objects of the type that live.
-    pub live: u64,
-    /// Bytes that they use, as `ObjectSpace.memsize_of` counts them.
-    pub bytes: u64,
-    /// As [`SiteCount::grown`].
-    pub grown: u64,
-    /// As [`SiteCount::growing`].
-    pub growing: u64,
+    /// How many live, and what they hold; nobody saw one made or die.
+    pub counts: Counts,
 }
 
 /// Growth of the resident memory that the objects do not explain.

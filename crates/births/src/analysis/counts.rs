@@ -8,8 +8,6 @@ use std::ops::{AddAssign, Sub};
 
 use wire::ledger::INTERVALS;
 
-use crate::analysis::census::{SiteCount, TypeCount};
-
 /// Objects that live, by the interval in which they were made, the earliest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alive(pub [u64; INTERVALS]);
@@ -41,16 +39,17 @@ pub struct Counts {
     /// Objects made while we watched that are gone. This is a sum of its own and not `born - live` of the sums,
     /// because objects from before lancet came are in `live` and not in `born`.
     pub dead: u64,
-    /// Bytes that the living ones use.
+    /// Bytes that the living ones use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
     /// Living objects that were made while we watched, by the interval of their birth.
     pub alive: Alive,
     /// Objects that are gone although they had outlived the interval of their birth, as far as earlier looks
     /// have seen it.
     pub died_late: u64,
-    /// Estimate of the bytes that objects made while we watched used soon after their birth.
+    /// Estimate of the bytes that objects made while we watched used soon after their birth: the mean of a few that were measured then,
+    /// times their number. What an object got later is not included.
     pub allocated: u64,
-    /// By how many bytes what its large objects hold has grown steadily, look by look.
+    /// By how many bytes what its large objects hold has grown steadily, look by look; 0 where none did.
     pub grown: u64,
     /// How many objects that are.
     pub growing: u64,
@@ -69,34 +68,15 @@ pub struct Delta {
     pub allocated: i64,
 }
 
-impl From<&SiteCount> for Counts {
-    fn from(site: &SiteCount) -> Self {
+impl Counts {
+    /// Those of objects of which all were made while we watched.
+    pub fn of_births(born: u64, live: u64, bytes: u64) -> Self {
         Self {
-            born: site.born,
-            live: site.live,
-            dead: site.born.saturating_sub(site.live),
-            bytes: site.bytes,
-            alive: site.alive,
-            died_late: site.died_late,
-            allocated: site.allocated,
-            grown: site.grown,
-            growing: site.growing,
-        }
-    }
-}
-
-impl From<&TypeCount> for Counts {
-    fn from(before: &TypeCount) -> Self {
-        Self {
-            born: 0,
-            live: before.live,
-            dead: 0,
-            bytes: before.bytes,
-            alive: Alive::default(),
-            died_late: 0,
-            allocated: 0,
-            grown: before.grown,
-            growing: before.growing,
+            born,
+            live,
+            dead: born.saturating_sub(live),
+            bytes,
+            ..Self::default()
         }
     }
 }

@@ -267,7 +267,7 @@ impl<'a> Replaced<'a> {
         let mut grown: HashMap<&str, u64> = HashMap::new();
         for site in &census.sites {
             let sum = grown.entry(&site.kind).or_default();
-            *sum = sum.saturating_add(between(&site.alive, census.intervals.len()));
+            *sum = sum.saturating_add(between(&site.counts.alive, census.intervals.len()));
         }
         Replaced { census, grown }
     }

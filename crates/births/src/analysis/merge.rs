@@ -8,6 +8,7 @@ use std::time::Duration;
 use wire::ledger::Uncollected;
 
 use crate::analysis::census::{Census, Frame, Loss, Resident, SiteCount, TypeCount};
+use crate::analysis::counts::Counts;
 
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;
@@ -131,22 +132,16 @@ fn merged_sites(censuses: &[Census]) -> Vec<SiteCount> {
         census.sites.iter().map(move |site| (site, later))
     });
     for (site, later) in sites {
+        let counts = Counts {
+            alive: site.counts.alive.later_by(later),
+            ..site.counts
+        };
         match places.get(&(site.frames.as_slice(), &*site.kind, site.internal)) {
-            Some(&at) => {
-                let sum = &mut merged[at];
-                sum.born = sum.born.saturating_add(site.born);
-                sum.live = sum.live.saturating_add(site.live);
-                sum.bytes = sum.bytes.saturating_add(site.bytes);
-                sum.alive += site.alive.later_by(later);
-                sum.died_late = sum.died_late.saturating_add(site.died_late);
-                sum.allocated = sum.allocated.saturating_add(site.allocated);
-                sum.grown = sum.grown.saturating_add(site.grown);
-                sum.growing = sum.growing.saturating_add(site.growing);
-            }
+            Some(&at) => merged[at].counts += counts,
             None => {
                 places.insert((&site.frames, &site.kind, site.internal), merged.len());
                 merged.push(SiteCount {
-                    alive: site.alive.later_by(later),
+                    counts,
                     ..site.clone()
                 });
             }
@@ -160,13 +155,7 @@ fn merged_before(censuses: &[Census]) -> Vec<TypeCount> {
     let mut places: HashMap<(&str, bool), usize> = HashMap::new();
     for before in censuses.iter().flat_map(|census| &census.before) {
         match places.get(&(&*before.kind, before.internal)) {
-            Some(&at) => {
-                let sum = &mut merged[at];
-                sum.live = sum.live.saturating_add(before.live);
-                sum.bytes = sum.bytes.saturating_add(before.bytes);
-                sum.grown = sum.grown.saturating_add(before.grown);
-                sum.growing = sum.growing.saturating_add(before.growing);
-            }
+            Some(&at) => merged[at].counts += before.counts,
             None => {
                 places.insert((&before.kind, before.internal), merged.len());
                 merged.push(before.clone());

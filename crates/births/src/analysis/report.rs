@@ -102,10 +102,10 @@ impl Report {
 fn own(census: &Census) -> Vec<(Arc<str>, Counts)> {
     let mut types: HashMap<&Arc<str>, Counts> = HashMap::new();
     for site in census.sites.iter().filter(|site| site.internal) {
-        *types.entry(&site.kind).or_default() += site.into();
+        *types.entry(&site.kind).or_default() += site.counts;
     }
     for before in census.before.iter().filter(|before| before.internal) {
-        *types.entry(&before.kind).or_default() += before.into();
+        *types.entry(&before.kind).or_default() += before.counts;
     }
     let mut types: Vec<_> = types
         .into_iter()
@@ -128,17 +128,17 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
     let mut hidden = Counts::default();
     for site in &census.sites {
         if site.internal && !view.internal {
-            hidden += site.into();
+            hidden += site.counts;
         } else {
-            *groups.entry((Key::of(site, view.by), false)).or_default() += site.into();
+            *groups.entry((Key::of(site, view.by), false)).or_default() += site.counts;
         }
     }
     for before in &census.before {
         if before.internal && !view.internal {
-            hidden += before.into();
+            hidden += before.counts;
         } else {
             let kind = before.kind.clone();
-            *groups.entry((Key::Type { kind }, true)).or_default() += before.into();
+            *groups.entry((Key::Type { kind }, true)).or_default() += before.counts;
         }
     }
     (groups, hidden)

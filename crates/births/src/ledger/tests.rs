@@ -88,7 +88,7 @@ fn any_books_are_read_to_their_end() {
 fn rows_are_bounded_and_their_sums_are_not() {
     let mut tally = Tally::default();
     let mut rows = Rows::default();
-    let line = Arc::new(Line {
+    let line = Arc::new(Frame {
         path: "a.rb".into(),
         line: 1,
         method: "m".into(),

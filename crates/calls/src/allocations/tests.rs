@@ -87,7 +87,7 @@ impl Guest {
     }
 
     fn finish(self) -> NotFreed {
-        self.allocations.finish(&End::default())
+        self.allocations.finish(&SourceEnd::default())
     }
 }
 
@@ -214,9 +214,9 @@ fn what_leaks_whichever_calls_were_lost_leaks() {
             records,
             ..Losses::default()
         };
-        let end = End {
+        let end = SourceEnd {
             losses: vec![(7, lost)],
-            ..End::default()
+            ..SourceEnd::default()
         };
         let all = guest.allocations.finish(&end);
         assert_eq!(rows(&all), [("malloc", 100, 1000, 1600)]);
@@ -231,9 +231,9 @@ fn of_a_recording_no_line_is_said_to_leak() {
     for number in 0..1000 {
         guest.call("malloc", [16, 0, 0], 0x1000 + number * 16);
     }
-    let end = End {
+    let end = SourceEnd {
         recorded: true,
-        ..End::default()
+        ..SourceEnd::default()
     };
     let all = guest.allocations.finish(&end);
     assert_eq!(rows(&all), [("malloc", 1000, 1000, 16_000)]);
@@ -281,10 +281,10 @@ fn what_was_lost_or_not_watched_is_known() {
         lines: 9,
         ..Losses::default()
     };
-    let end = End {
+    let end = SourceEnd {
         losses: vec![(7, lost)],
         given_up: vec!["free".into(), "rb_str_new".into(), "free".into()],
-        ..End::default()
+        ..SourceEnd::default()
     };
     let all = guest.allocations.finish(&end);
     assert_eq!((all.lost, all.unknown), (5, vec!["free".to_owned()]));

@@ -15,7 +15,7 @@ use process::clock;
 use process::functions::SYSTEM;
 use process::memory::GuestMemory;
 use process::ptrace::{self, AtSystemCall, Side};
-use prototypes::capture::{CALLERS, Guest, Limits, Registers, Returned, run};
+use prototypes::capture::{CALLERS, CopyLimits, GuestAccess, Registers, Returned, run};
 use prototypes::{Captures, Detail, Prototype};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ pub struct Begun {
 }
 
 /// What to report of a stop.
-pub enum Stop {
+pub enum CallStop {
     /// A call that is reported begins.
     Call(Begun, Rc<Told>),
     /// A call that is reported has ended, with this value in rax.
@@ -206,7 +206,7 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
 }
 
 /// Limits of what is copied of one call: the memory is ours, and no record of a ring must hold it.
-const LIMITS: Limits = Limits {
+const LIMITS: CopyLimits = CopyLimits {
     bytes: 256 << 10,
     steps: 64 << 10,
 };
@@ -261,7 +261,7 @@ pub fn signal_of(tid: i32, number: i32) -> Signal {
 }
 
 /// Runs the programs of a call over memory that is known in another way.
-pub fn copy_of(call: &Begun, told: &Told, memory: &mut impl Guest) {
+pub fn copy_of(call: &Begun, told: &Told, memory: &mut impl GuestAccess) {
     let program = &told.copy()[0];
     run(program, &call.registers, None, LIMITS, memory);
 }
@@ -275,7 +275,7 @@ struct Copier<'m> {
     captures: Captures,
 }
 
-impl Guest for Copier<'_> {
+impl GuestAccess for Copier<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         if at == self.stack.wrapping_sub(CALLERS)
             && let Some((outer, rest)) = into.split_first_chunk_mut::<16>()
@@ -434,7 +434,7 @@ impl Traced {
         stop: &AtSystemCall,
         ticks: u64,
         is_ours: impl Fn(u64) -> bool,
-    ) -> Option<Stop> {
+    ) -> Option<CallStop> {
         let Side::Ends { result } = stop.side else {
             self.inside = true;
             let mut begun = Begun::at(stop, ticks)?;
@@ -445,11 +445,11 @@ impl Traced {
             let told = self.told(begun.number)?;
             begun.names_itself(&told);
             self.open = Some((begun.clone(), told.clone()));
-            return Some(Stop::Call(begun, told));
+            return Some(CallStop::Call(begun, told));
         };
         self.inside = false;
         let (begun, told) = self.open.take()?;
-        Some(Stop::Return(begun, told, result))
+        Some(CallStop::Return(begun, told, result))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes the file of a recording: what its events refer to is defined once, when it first occurs.
 
 use super::{Destination, not_recorded};
-use crate::consumer::End;
+use crate::consumer::SourceEnd;
 use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module, Opened};
 use crate::signatures::Signatures;
 use hooks::rings::Line;
@@ -387,7 +387,7 @@ impl Store {
     }
 
     /// Writes the losses, and the end.
-    pub fn finish(&mut self, end: &End) -> io::Result<()> {
+    pub fn finish(&mut self, end: &SourceEnd) -> io::Result<()> {
         self.fails()?;
         let finished = self.end(end);
         finished.map_err(|error| not_recorded(&self.path, &error))
@@ -398,7 +398,7 @@ impl Store {
         self.failed.get_or_insert(error);
     }
 
-    fn end(&mut self, end: &End) -> io::Result<()> {
+    fn end(&mut self, end: &SourceEnd) -> io::Result<()> {
         // A process that has run several programs is reported once for each; what was dropped here belongs to one of them.
         let mut dropped = std::mem::take(&mut self.dropped);
         let told = end.losses.iter().map(|(pid, losses)| {

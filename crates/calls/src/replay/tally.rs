@@ -8,7 +8,7 @@
 use super::names::Names;
 use crate::event::At;
 use crate::source::Count;
-use crate::stacks::{Kept, Stacks};
+use crate::stacks::{Kept, OpenCalls};
 use hooks::rings::Counted;
 use recording::{Decoder, Error, EventKind, Place, Recording, Scan, Segment, Step, Wanted};
 use std::collections::{BTreeMap, HashSet};
@@ -143,7 +143,7 @@ pub struct Tally {
     workers: Vec<Worker>,
     rows: Rows,
     /// The open calls; a guest stands for its process, a stream for its ring.
-    open: Stacks<Waits>,
+    open: OpenCalls<Waits>,
     ended: HashSet<u32>,
 }
 
@@ -156,7 +156,7 @@ impl Tally {
             next: None,
             workers: (0..count).map(|_| Worker::default()).collect(),
             rows: Rows::default(),
-            open: Stacks::default(),
+            open: OpenCalls::default(),
             ended: HashSet::new(),
         }
     }
@@ -256,7 +256,7 @@ impl Tally {
 }
 
 /// Processes what a segment has left.
-fn settle(open: &mut Stacks<Waits>, rows: &mut Rows, stream: u32, left: Vec<(StackOf, Left)>) {
+fn settle(open: &mut OpenCalls<Waits>, rows: &mut Rows, stream: u32, left: Vec<(StackOf, Left)>) {
     for ((guest, stack), left) in left {
         let at = |frame| At {
             process: guest as i32,

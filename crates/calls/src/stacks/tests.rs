@@ -36,13 +36,13 @@ fn at(ring: u32, frame: u64) -> At {
     }
 }
 
-fn names(unwound: Vec<Open<&'static str>>) -> Vec<&'static str> {
+fn names(unwound: Vec<OpenCall<&'static str>>) -> Vec<&'static str> {
     unwound.into_iter().map(|open| open.call).collect()
 }
 
 #[test]
 fn calls_nest_and_return() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     assert_eq!(stacks.enter(at(0, 0x900), "a").0, 0);
     assert_eq!(stacks.enter(at(0, 0x800), "b").0, 1);
     // Another thread's.
@@ -52,7 +52,7 @@ fn calls_nest_and_return() {
     stacks.enter_with(at(0, 0x800), |depth| if depth == 1 { "d" } else { "wrong" });
     stacks.enter(at(0, 0x700), "e");
     let mut left = Vec::new();
-    let mut note = |call: &mut &'static str, inside: &mut [Open<&'static str>]| {
+    let mut note = |call: &mut &'static str, inside: &mut [OpenCall<&'static str>]| {
         left.push((*call, inside.len()));
     };
     stacks.leave_with(at(0, 0x800), &mut note);
@@ -64,7 +64,7 @@ fn calls_nest_and_return() {
 
 #[test]
 fn a_child_has_the_calls_of_its_parent_and_an_ended_process_has_none() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     stacks.enter(at(0, 0x900), "a");
     stacks.enter(at(0, 0x800), "b");
     stacks.fork(1, 2);
@@ -84,7 +84,7 @@ fn a_child_has_the_calls_of_its_parent_and_an_ended_process_has_none() {
 /// More stacks than are found without the table, in turn.
 #[test]
 fn every_stack_has_its_own_calls() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     for stack in 0..RECENT as u64 * 3 {
         stacks.enter(on(stack, 0x900), stack);
     }
@@ -96,7 +96,7 @@ fn every_stack_has_its_own_calls() {
 
 #[test]
 fn a_longjmp_shows_at_the_next_call() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     stacks.enter(at(0, 0x900), "outer");
     stacks.enter(at(0, 0x800), "left");
     stacks.enter(at(0, 0x700), "left too");
@@ -108,7 +108,7 @@ fn a_longjmp_shows_at_the_next_call() {
 
 #[test]
 fn an_outer_return_settles_what_it_held() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     stacks.enter(at(0, 0x900), "outer");
     stacks.enter(at(0, 0x800), "left");
     let (call, _, inside) = stacks.leave(at(0, 0x900)).unwrap();
@@ -122,7 +122,7 @@ fn on(stack: u64, frame: u64) -> At {
     }
 }
 
-fn held<T: Kept>(stacks: &Stacks<T>) -> usize {
+fn held<T: Kept>(stacks: &OpenCalls<T>) -> usize {
     let open = stacks.stacks.iter().map(|stack| bytes(&stack.open));
     let sum = open.sum();
     assert_eq!(stacks.bytes, sum, "what is counted is what is there");
@@ -131,7 +131,7 @@ fn held<T: Kept>(stacks: &Stacks<T>) -> usize {
 
 #[test]
 fn stacks_that_are_never_left_have_a_budget_and_what_is_forgotten_is_counted() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     let all = 4 * MOST_STACKS as u64;
     stacks.enter(on(all, 0x900), u64::MAX);
     for stack in 0..all {
@@ -151,8 +151,8 @@ fn stacks_that_are_never_left_have_a_budget_and_what_is_forgotten_is_counted() {
 
 #[test]
 fn a_recursion_without_end_has_a_budget_too() {
-    let mut stacks = Stacks::default();
-    let calls = 2 * (MOST_BYTES / size_of::<Open<u64>>()) as u64;
+    let mut stacks = OpenCalls::default();
+    let calls = 2 * (MOST_BYTES / size_of::<OpenCall<u64>>()) as u64;
     for call in 0..calls {
         let (_, left) = stacks.enter(at(0, u64::MAX - call), call);
         assert!(left.is_empty());
@@ -166,7 +166,7 @@ fn a_recursion_without_end_has_a_budget_too() {
 
 #[test]
 fn what_calls_hold_counts_and_what_children_get_of_it() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     for frame in 0..1000 {
         stacks.enter(at(0, 0x9000 - frame), Large(10_000));
     }
@@ -184,7 +184,7 @@ fn what_calls_hold_counts_and_what_children_get_of_it() {
 
 #[test]
 fn a_call_of_no_interest_leaves_what_lies_deeper() {
-    let mut stacks = Stacks::default();
+    let mut stacks = OpenCalls::default();
     stacks.enter(at(0, 0x900), "outer");
     stacks.enter(at(0, 0x800), "left");
     assert_eq!(names(stacks.unwind(at(0, 0x800))), ["left"]);

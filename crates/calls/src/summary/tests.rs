@@ -124,7 +124,7 @@ fn a_wait_within_a_wait_is_a_part_of_it() {
     for frame in [700, 800, 900] {
         guest.end(frame);
     }
-    guest.rows.finish(&End::default());
+    guest.rows.finish(&SourceEnd::default());
     let rows = guest.rows.sorted(Order::Name);
     let rows: Vec<_> = rows
         .iter()
@@ -150,7 +150,7 @@ fn rows_without_end_are_one_row() {
     for number in 0..all {
         guest.call(&format!("function_{number}"), 0, "");
     }
-    guest.rows.finish(&End::default());
+    guest.rows.finish(&SourceEnd::default());
     let sorted = guest.rows.sorted(Order::Calls);
     assert_eq!(sorted.len(), MOST + 1);
     assert_eq!(sorted[0].0.0, OTHERS);
@@ -171,7 +171,7 @@ fn statements_without_a_result_are_counted() {
     for connection in 0..2 {
         guest.call("result", connection, "");
     }
-    guest.rows.finish(&End::default());
+    guest.rows.finish(&SourceEnd::default());
     let sorted = guest.rows.sorted(Order::Calls);
     let [(key, row)] = sorted[..] else {
         panic!("{sorted:?}");
@@ -190,7 +190,7 @@ fn statements_without_end_are_counted() {
     for connection in 0..all {
         guest.call("send", connection, "SELECT 1");
     }
-    guest.rows.finish(&End::default());
+    guest.rows.finish(&SourceEnd::default());
     let calls: u64 = guest
         .rows
         .sorted(Order::Calls)

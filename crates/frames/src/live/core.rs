@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
-use process::elf::{Bytes, Error as ElfError, read_table};
+use process::elf::{Bytes, ElfError, read_table};
 use process::modules::open_regular;
 use process::room::Room;
 use process::snapshot::{Copies, Thread};

@@ -1,7 +1,9 @@
 //! Signals that come while a thread makes remote calls.
 
-use super::ended::stopped;
+mod ended;
+
 use super::{Gadgets, RemoteThread, departing};
+use ended::stopped;
 use process::guest::reach_ours;
 use process::maps::Maps;
 use process::stop::thread_state;

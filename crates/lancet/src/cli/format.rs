@@ -1,14 +1,14 @@
 //! The values of `--format`: those of a command's list of formats in `report`, and of what has records all forms that show records.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use report::Format;
+use report::FormatEntry;
 use report::forms::Chosen;
 
 use crate::exit::Usage;
 
 /// Returns a parser of what can be chosen of these formats. Help and completions list the names in the order of the list, each
 /// with what it is.
-pub fn one_of<F: Format>(
+pub fn one_of<F: FormatEntry>(
     formats: &'static [&'static F],
 ) -> impl TypedValueParser<Value = Chosen<F>> {
     let value = |one: Chosen<F>| PossibleValue::new(one.name()).help(one.about());
@@ -24,7 +24,7 @@ pub fn one_of<F: Format>(
 ///
 /// # Errors
 /// It is another: the error says which there are.
-pub fn require_first_or_records<F: Format>(
+pub fn require_first_or_records<F: FormatEntry>(
     chosen: Chosen<F>,
     formats: &'static [&'static F],
     what: &str,
@@ -36,16 +36,16 @@ pub fn require_first_or_records<F: Format>(
 }
 
 /// What is wrong where such an answer is asked for in another format.
-pub fn lacks_form<F: Format>(
+pub fn lacks_form<F: FormatEntry>(
     chosen: Chosen<F>,
     formats: &'static [&'static F],
     what: &str,
 ) -> Option<String> {
-    if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
+    if chosen.records().is_some() || std::ptr::eq(chosen.format, formats[0]) {
         return None;
     }
     let first = Chosen::entry(formats[0]).name();
-    let others = Chosen::all(formats).filter(|one| one.form.is_some());
+    let others = Chosen::all(formats).filter(|one| one.records().is_some());
     let others: Vec<&str> = others.map(|one| one.name()).collect();
     Some(format!(
         "{what} has no --format {}: there are {first}, {}",
@@ -55,7 +55,7 @@ pub fn lacks_form<F: Format>(
 }
 
 /// What is wrong where one of these flags is given that what is chosen has nothing for.
-pub fn flaw_of_flags<F: Format>(chosen: Chosen<F>, flags: &[(bool, &str)]) -> Option<String> {
+pub fn flaw_of_flags<F: FormatEntry>(chosen: Chosen<F>, flags: &[(bool, &str)]) -> Option<String> {
     let (_, flag) = flags.iter().find(|(given, _)| *given)?;
     Some(format!(
         "--format {} has nothing that {flag} would change: leave one of the two away",

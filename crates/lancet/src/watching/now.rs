@@ -2,7 +2,7 @@
 //! look at the threads, as `lancet stack` takes it.
 
 use frames::live::open::Wanted;
-use report::Format;
+use report::FormatEntry;
 use report::forms::{Chosen, Form};
 use report::stack::now;
 use std::path::Path;
@@ -16,14 +16,18 @@ use crate::ui::terminal::Stream;
 
 /// Shows what each thread is in, as a text or in a form of its records; the answer is the exit code. `what` asks for it, beside a form that was
 /// `chosen` of this list.
-pub fn run<F: Format>(
+pub fn run<F: FormatEntry>(
     common: &Common,
     chosen: Chosen<F>,
     formats: &'static [&'static F],
     what: &str,
 ) -> anyhow::Result<u8> {
     require_first_or_records(chosen, formats, what)?;
-    show(&common.processes(), common.output.as_deref(), chosen.form)
+    show(
+        &common.processes(),
+        common.output.as_deref(),
+        chosen.records(),
+    )
 }
 
 fn show(pids: &[i32], output: Option<&Path>, form: Option<&'static Form>) -> anyhow::Result<u8> {

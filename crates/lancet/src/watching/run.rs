@@ -11,9 +11,9 @@ use crate::ui::file::private_file;
 use crate::ui::interrupt;
 use crate::ui::progress::Progress;
 use crate::ui::queued::{Kind, Written, queued};
-use crate::ui::sink::Sink as Output;
+use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::filter::RecordFilter;
 use calls::recorder::{Store, not_recorded};
 use calls::unmet::Unmet;
@@ -25,7 +25,7 @@ use inject::Embedded;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use inject::tracee::hold_child_signal;
 use report::losses::{Loss, What};
-use report::syscalls::Shared as SharedOutput;
+use report::syscalls::SharedOutput;
 use report::text::printable;
 use std::cell::RefCell;
 use std::io::Write;
@@ -252,7 +252,7 @@ fn finish(
 ) -> anyhow::Result<()> {
     let lost = source.losses();
     losses::say_rings(&mut heard.losses.borrow_mut(), &lost, use_of);
-    consumer.finish(End {
+    consumer.finish(SourceEnd {
         counted: source.counted(),
         losses: lost,
         descriptors: source.descriptors(),
@@ -362,7 +362,7 @@ fn shown<'a>(
         Some(_) => Duration::MAX,
         None => options.most_wait,
     };
-    let (mut out, written) = Output::queued(args.output(), stream, most_wait, args.form())?;
+    let (mut out, written) = Sink::queued(args.output(), stream, most_wait, args.form())?;
     let mut records = None;
     if let Some(form) = args.form().filter(|form| !form.is_json()) {
         let shared = SharedOutput::new(form.over(out));

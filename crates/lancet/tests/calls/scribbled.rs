@@ -103,7 +103,7 @@ const COMMANDS: [&[&str]; 13] = [
 /// How long lancet may take, the time that it was told to watch included.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// How long it waits for a Ruby that has begun a job of its, or says so (`LONGEST_WORK` in `enter::ruby`).
+/// How long it waits for a Ruby that has begun a job of its, or says so (`LONGEST_WORK` in `enter::languages::ruby`).
 const VM: Duration = Duration::from_secs(30);
 
 /// KiB that lancet may take.

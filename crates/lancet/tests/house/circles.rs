@@ -38,9 +38,18 @@ struct File {
 }
 
 /// The files of one crate.
-struct Crate(BTreeMap<Module, File>);
+pub(super) struct Crate(BTreeMap<Module, File>);
 
 impl Crate {
+    /// What its files import under another name: the file, the path, the name.
+    pub(super) fn renamed(&self) -> impl Iterator<Item = (&str, String, &str)> {
+        self.0.values().flat_map(|file| {
+            let other = |(name, path): &(&String, &Vec<String>)| path.last() != Some(name);
+            let others = file.imports.iter().filter(other);
+            others.map(|(name, path)| (&*file.name, path.join("::"), &**name))
+        })
+    }
+
     /// Of `(path below src, text)`.
     fn of<'a>(files: impl Iterator<Item = (&'a Path, &'a str)>) -> Self {
         let files: Vec<(Module, String, Vec<String>)> = files
@@ -366,8 +375,8 @@ fn absolute(
     }
 }
 
-#[test]
-fn no_three_files_need_each_other() {
+/// Every crate with its files.
+pub(super) fn crates() -> BTreeMap<String, Crate> {
     let all = sources();
     let mut crates: BTreeMap<String, Vec<(&Path, &str)>> = BTreeMap::new();
     for (path, text) in &all {
@@ -384,9 +393,15 @@ fn no_three_files_need_each_other() {
         }
     }
     assert!(crates.len() > 10, "these are not all: {:?}", crates.keys());
+    let read = crates.into_iter();
+    read.map(|(name, files)| (name, Crate::of(files.into_iter())))
+        .collect()
+}
+
+#[test]
+fn no_three_files_need_each_other() {
     let mut wrong = Vec::new();
-    for (name, files) in crates {
-        let files = Crate::of(files.into_iter());
+    for (name, files) in crates() {
         let circles = files.circles();
         if !circles.is_empty() {
             wrong.push(format!("{name}: files on circles: {circles:?}"));

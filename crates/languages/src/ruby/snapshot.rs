@@ -12,7 +12,7 @@ use crate::snapshot::batches::{self, Taker};
 use crate::snapshot::births::Births;
 use crate::snapshot::copied::{CopiedProcess, lost};
 use crate::snapshot::frozen::Frozen;
-use crate::snapshot::stream::{Object, Reader, Said};
+use crate::snapshot::stream::{HeapSlot, Reader, Said};
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::HashMap;
 use heap::{Builder, Collector, Flags, Role, RootKind, RootName, TextId};
@@ -232,7 +232,7 @@ impl<'a> Maker<'a> {
         builder.about_mut().notes.push(note);
     }
 
-    fn object(&mut self, object: Object, references: &[u64]) {
+    fn object(&mut self, object: HeapSlot, references: &[u64]) {
         let of = Type::of(object.flags);
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
         let (site, birth) = self.birth(object.address);
@@ -267,7 +267,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The bytes of an object; of a thread without its VM stack, which is room and hardly any memory.
-    fn bytes(&self, object: &Object) -> u64 {
+    fn bytes(&self, object: &HeapSlot) -> u64 {
         let bytes = object.bytes.unwrap_or(object.slot);
         let of_thread = self.kinds.is_thread().then_some(object.address);
         let room = of_thread.and_then(|thread| self.ruby.stack_of_thread(thread));
@@ -345,7 +345,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The number of elements of a list or map, and its capacity.
-    fn room(&self, object: &Object) -> (Kept, Option<u64>) {
+    fn room(&self, object: &HeapSlot) -> (Kept, Option<u64>) {
         let bytes = object.bytes.unwrap_or(0);
         let capacity = self.ruby.capacity(object.address, bytes).ok().flatten();
         let kept = Kept {

@@ -14,7 +14,7 @@ pub enum Said {
     /// The object at this address is kept alive by no object.
     Root(u64),
     /// An object; its references are in [`Reader::references`].
-    Object(Object),
+    Object(HeapSlot),
     /// An object of a heap without pages, by its address; its references are in [`Reader::references`], and those of them that refer to
     /// nothing and are told here in [`Reader::atoms`].
     Traced(u64),
@@ -38,7 +38,7 @@ pub enum Said {
 
 /// An object of a heap with pages: one slot that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct HeapSlot {
     /// Address of the slot.
     pub address: u64,
     /// The bytes of its slot.
@@ -177,7 +177,7 @@ impl<R: Read> Reader<R> {
             };
             self.keep(target, false);
         }
-        Ok(Said::Object(Object {
+        Ok(Said::Object(HeapSlot {
             address,
             slot: self.slot_size,
             flags,
@@ -312,7 +312,7 @@ mod tests {
         ]
         .concat();
         let object = |address, bytes| {
-            Said::Object(Object {
+            Said::Object(HeapSlot {
                 address,
                 slot: 40,
                 flags: 5,

@@ -8,7 +8,7 @@ const MOST: usize = 4096;
 
 /// How it stands with a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ScriptState {
     /// The new function runs.
     InForce,
     /// Something has changed the function since.
@@ -21,7 +21,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptPatch {
     /// Whether the new function runs.
-    pub state: State,
+    pub state: ScriptState,
     /// Its number in the process, which is written `s1`.
     pub id: u64,
     /// The function, as its language names it: `Shop::Order#total`.
@@ -70,10 +70,10 @@ fn patch(record: &str) -> Option<ScriptPatch> {
     };
     Some(ScriptPatch {
         state: match *state {
-            "covered" => State::Covered,
-            "ends" => State::Ends,
+            "covered" => ScriptState::Covered,
+            "ends" => ScriptState::Ends,
             // What was asked for has been done, and this is the patch; or this is one of a list.
-            "done" | "in force" => State::InForce,
+            "done" | "in force" => ScriptState::InForce,
             _ => return None,
         },
         id: id.parse().ok()?,
@@ -103,7 +103,7 @@ mod tests {
         let Answer::Done(patches) = Answer::read("done\u{1f}4\u{1f}a\u{1f}b\u{1f}c\u{1f}1") else {
             panic!("it is done");
         };
-        assert_eq!((patches[0].id, patches[0].state), (4, State::InForce));
+        assert_eq!((patches[0].id, patches[0].state), (4, ScriptState::InForce));
         assert!(matches!(Answer::read(""), Answer::Refused(_)));
         assert_eq!(Answer::read("done\u{1e}x\u{1f}y"), Answer::Done(Vec::new()));
     }

@@ -4,7 +4,7 @@
 mod answer;
 mod request;
 
-pub use answer::{ScriptPatch, State as ScriptState};
+pub use answer::{ScriptPatch, ScriptState};
 pub use request::ScriptRequest;
 
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 
 use object::elf;
 
-use super::Error;
+use super::ElfError;
 use crate::descriptors::open_briefly;
 
 /// The machine an ELF file is made for.
@@ -47,31 +47,31 @@ impl fmt::Display for Architecture {
 }
 
 /// Returns the machine that the program of process `pid` is made for, from the header of `/proc/PID/exe`.
-pub fn architecture(pid: i32) -> Result<Architecture, Error> {
+pub fn architecture(pid: i32) -> Result<Architecture, ElfError> {
     let path = proc_file::path(pid, "exe");
     let header = open_briefly(&path).and_then(|file| {
         let mut header = [0; 20];
         file.read_exact_at(&mut header, 0).map(|()| header)
     });
     match header {
-        Ok(header) => architecture_of(&header).ok_or(Error::Malformed {
+        Ok(header) => architecture_of(&header).ok_or(ElfError::Malformed {
             file: path,
             reason: "not an ELF file",
         }),
         // The link itself is there as long as the process is, but leads nowhere.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoProgram { pid }),
-        Err(source) => Err(Error::File { path, source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ElfError::NoProgram { pid }),
+        Err(source) => Err(ElfError::File { path, source }),
     }
 }
 
 /// Like [`architecture`], with an error for every machine but x86-64.
-pub fn require_x86_64(pid: i32) -> Result<(), Error> {
+pub fn require_x86_64(pid: i32) -> Result<(), ElfError> {
     match architecture(pid)? {
         Architecture::X86_64 => Ok(()),
         found => {
             let link = proc_file::path(pid, "exe");
             let file = std::fs::read_link(&link).unwrap_or(link);
-            Err(Error::Architecture { file, found })
+            Err(ElfError::Architecture { file, found })
         }
     }
 }

@@ -23,7 +23,7 @@ use nix::sys::stat::{Mode, major, minor};
 
 use super::Module;
 use crate::descriptors::with_reserve;
-use crate::elf::{Error, Headers};
+use crate::elf::{ElfError, Headers};
 use crate::maps::{Device, Mapping};
 
 /// Where the symbols of a module were read.
@@ -105,7 +105,7 @@ impl GuestFiles {
         &self,
         module: &Module,
         memory: &dyn vm::Memory,
-    ) -> Result<(File, PathBuf), Error> {
+    ) -> Result<(File, PathBuf), ElfError> {
         let mapping = module
             .mappings
             .iter()
@@ -114,14 +114,14 @@ impl GuestFiles {
         for (path, file) in self.ways(&module.shown_path, mapping) {
             match file {
                 Ok(file) if is_mapped_file(&file, module, memory) => return Ok((file, path)),
-                Ok(_) => failure = failure.or(Some(Error::Malformed {
+                Ok(_) => failure = failure.or(Some(ElfError::Malformed {
                     file: path,
                     reason: "is not the file that the process has loaded; it was replaced since",
                 })),
-                Err(source) => failure = failure.or(Some(Error::File { path, source })),
+                Err(source) => failure = failure.or(Some(ElfError::File { path, source })),
             }
         }
-        Err(failure.unwrap_or_else(|| Error::Malformed {
+        Err(failure.unwrap_or_else(|| ElfError::Malformed {
             file: module.path.clone(),
             reason: "is no longer mapped",
         }))

@@ -1,6 +1,6 @@
 //! The arguments that a printf format takes.
 
-use capture::{Conversions, Kind as Wanted};
+use capture::{ConversionKind, Conversions};
 
 use super::call::{CallValues, Show};
 use super::captures::Memory;
@@ -35,7 +35,7 @@ pub(super) fn arguments(
     let mut used = locations.used;
     let mut conversions = Conversions::new();
     let mut given = None;
-    for _ in 0..capture::Limits::FORMAT {
+    for _ in 0..capture::CopyLimits::FORMAT {
         let mut character = [0; 8];
         let Some(slot) = character.get_mut(..unit as usize) else {
             break;
@@ -57,7 +57,7 @@ pub(super) fn arguments(
         let ty = wanted(conversion.kind, most);
         let place = used.next(&ty);
         let at = argument_at(place, call.registers);
-        if conversion.kind == Wanted::Signed(4) {
+        if conversion.kind == ConversionKind::Signed(4) {
             given = number(&at, memory).and_then(|number| u32::try_from(number).ok());
         }
         found.push((ty, at));
@@ -78,7 +78,7 @@ fn number(at: &Storage, memory: &dyn Memory) -> Option<i32> {
     Some(i32::from_le_bytes(bytes))
 }
 
-fn wanted(kind: Wanted, most: Option<u32>) -> Type {
+fn wanted(kind: ConversionKind, most: Option<u32>) -> Type {
     let signed = |size| match size {
         1 => Kind::Char,
         2 => Kind::Short,
@@ -93,16 +93,16 @@ fn wanted(kind: Wanted, most: Option<u32>) -> Type {
     };
     let length = || Expr::Zero(most.map(|most| Box::new(Expr::Number(most))));
     match kind {
-        Wanted::Signed(size) => Type::new(signed(size)),
-        Wanted::Unsigned(size) => Type::new(unsigned(size)),
-        Wanted::Octal(size) => Type::new(unsigned(size)).through(Lens::Octal),
-        Wanted::Hex(size) => Type::new(unsigned(size)).through(Lens::Hex),
-        Wanted::Character => Type::new(Kind::Char),
-        Wanted::WideCharacter => Type::new(Kind::Int).through(Lens::String),
-        Wanted::Text => Type::string(Kind::Char, length()),
-        Wanted::WideText => Type::string(Kind::Int, length()),
-        Wanted::Pointer => Type::address(),
-        Wanted::Double => Type::new(Kind::Double),
-        Wanted::LongDouble => Type::new(Kind::LongDouble),
+        ConversionKind::Signed(size) => Type::new(signed(size)),
+        ConversionKind::Unsigned(size) => Type::new(unsigned(size)),
+        ConversionKind::Octal(size) => Type::new(unsigned(size)).through(Lens::Octal),
+        ConversionKind::Hex(size) => Type::new(unsigned(size)).through(Lens::Hex),
+        ConversionKind::Character => Type::new(Kind::Char),
+        ConversionKind::WideCharacter => Type::new(Kind::Int).through(Lens::String),
+        ConversionKind::Text => Type::string(Kind::Char, length()),
+        ConversionKind::WideText => Type::string(Kind::Int, length()),
+        ConversionKind::Pointer => Type::address(),
+        ConversionKind::Double => Type::new(Kind::Double),
+        ConversionKind::LongDouble => Type::new(Kind::LongDouble),
     }
 }

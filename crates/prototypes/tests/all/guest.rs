@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use prototypes::capture::{Ended, Limits, Registers, Returned, run};
+use prototypes::capture::{CopyLimits, Ended, Registers, Returned, run};
 use prototypes::{CallValues, Captures, Detail, Library, Memory, Prepared, Prototype, Show};
 
 const PAGE: u64 = 4096;
@@ -14,7 +14,7 @@ const FIRST: u64 = 0x7f00_0000_0000;
 const STACK: u64 = 0x7ffc_0000_1000;
 
 /// Wider than a hook's, so that what is shown depends on the prototype alone.
-const LIMITS: Limits = Limits {
+const LIMITS: CopyLimits = CopyLimits {
     bytes: 1 << 22,
     steps: 1 << 22,
 };

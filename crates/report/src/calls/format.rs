@@ -4,7 +4,7 @@ use super::{Layout, Processes};
 use crate::Writes;
 use crate::forms::stacks::StackForm;
 use calls::allocations::NotFreed;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, SourceEnd};
 use calls::descriptors::StillOpen;
 use calls::signatures::Signatures;
 use calls::summary::{Key, Order, Row};
@@ -30,7 +30,7 @@ pub struct Counted<'a> {
     /// What is allocated and not freed, if it was asked for.
     pub not_freed: Option<&'a NotFreed>,
     /// What was counted and lost by the end.
-    pub end: &'a End,
+    pub end: &'a SourceEnd,
     /// What shows stacks, where the format gives them.
     pub stacks: &'static StackForm,
 }
@@ -56,7 +56,7 @@ pub struct Format {
     pub counts: fn(&mut dyn Write, &Counted<'_>) -> io::Result<()>,
 }
 
-impl crate::Format for Format {
+impl crate::FormatEntry for Format {
     fn writes(&self) -> Writes {
         self.writes
     }

@@ -5,10 +5,10 @@ use crate::json::{self, end_string, string};
 use answer::calls::Record;
 use answer::place::Place;
 use answer::process::{Language, Process};
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Opened, Return};
 use calls::signatures::Signatures;
-use calls::stacks::{Kept, Open as Left, Stacks};
+use calls::stacks::{Kept, OpenCall, OpenCalls};
 use calls::{Line, Memo};
 use prototypes::digits::{decimal, hex, padded};
 use prototypes::{CallValues, Prepared, Show};
@@ -121,7 +121,7 @@ struct Begin {
 pub struct Json<'a> {
     out: Box<dyn Write>,
     calls: Calls<'a>,
-    stacks: Stacks<Open>,
+    stacks: OpenCalls<Open>,
 }
 
 /// Writes the records of calls into a buffer.
@@ -227,7 +227,7 @@ impl<'a> Json<'a> {
                 lines: Memo::default(),
                 callers: Memo::default(),
             },
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
         }
     }
 
@@ -354,7 +354,7 @@ impl Calls<'_> {
     }
 
     /// Writes calls that were left without a return. Nearly always there is none.
-    fn all_left(&mut self, left: &mut [Left<Open>]) {
+    fn all_left(&mut self, left: &mut [OpenCall<Open>]) {
         for open in left {
             self.ended(&mut open.call, "left", None);
         }
@@ -411,7 +411,7 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: End) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         let open = self.stacks.drain(None);
         self.all_open(open);
         self.hand_on()?;

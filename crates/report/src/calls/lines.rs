@@ -3,11 +3,11 @@
 use super::form::{Form, Head, short};
 use super::{CHUNK, Layout};
 use crate::text::{make_printable, printable};
-use calls::consumer::{Consumer, End, Forgotten};
-use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
+use calls::event::{At, Call, CallEdge, Caller, End, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
-use calls::stacks::{Kept, Open as Left, Stacks};
+use calls::stacks::{Kept, OpenCall, OpenCalls};
 use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
@@ -96,7 +96,7 @@ pub struct Lines<'a> {
     right: usize,
     form: Form,
     known: Known,
-    stacks: Stacks<Open>,
+    stacks: OpenCalls<Open>,
     unfinished: Option<Unfinished>,
     lines: u64,
     /// The first thread that was seen.
@@ -119,7 +119,7 @@ impl<'a> Lines<'a> {
             width: 0,
             right: 0,
             known: Known::default(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             unfinished: None,
             lines: 0,
             first: None,
@@ -142,7 +142,7 @@ impl<'a> Lines<'a> {
         self.known.plans.of(edge, make).clone()
     }
 
-    fn called(&mut self, at: At, began: &mut Began) {
+    fn called(&mut self, at: At, began: &mut Call) {
         let plan = self.plan(&began.edge);
         let call = CallValues {
             prepared: &plan.prepared,
@@ -290,7 +290,7 @@ impl<'a> Lines<'a> {
     }
 
     #[cold]
-    fn all_unwound(&mut self, at: At, depth: usize, left: &[Left<Open>]) {
+    fn all_unwound(&mut self, at: At, depth: usize, left: &[OpenCall<Open>]) {
         for open in left {
             self.unwound(at, depth, &open.call);
         }
@@ -358,17 +358,17 @@ impl<'a> Lines<'a> {
     }
 
     /// A process has ended, or runs another program.
-    fn ended(&mut self, at: At, end: Ended) {
+    fn ended(&mut self, at: At, end: End) {
         self.stacks.drain(Some(at.process));
         self.deepest.retain(|(pid, _), _| *pid != at.process);
         match end {
-            Ended::Exited(code) => self.note(at, &format!("+++ exited (status {code}) +++")),
-            Ended::Killed(signal) => {
+            End::Exited(code) => self.note(at, &format!("+++ exited (status {code}) +++")),
+            End::Killed(signal) => {
                 let name = signal_name(signal);
                 self.note(at, &format!("+++ killed by {name} +++"));
             }
-            Ended::Replaced if self.layout.ltrace => self.note(at, "--- Called exec() ---"),
-            Ended::Unknown | Ended::Replaced => self.break_line(),
+            End::Replaced if self.layout.ltrace => self.note(at, "--- Called exec() ---"),
+            End::Unknown | End::Replaced => self.break_line(),
         }
     }
 
@@ -444,7 +444,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: End) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.break_line();
         self.hand_on()?;
         self.out.flush()

@@ -4,7 +4,7 @@ use super::Processes;
 use super::format::{Counted, Format};
 use crate::forms::Chosen;
 use calls::Event;
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl Consumer for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.rows.finish(&end);
         let counted = Counted {
             processes: &self.processes,
@@ -79,7 +79,7 @@ impl Consumer for Summary {
             still_open: self.rows.still_open(),
             not_freed: self.rows.not_freed(),
             end: &end,
-            stacks: self.chosen.stacks,
+            stacks: self.chosen.stacks(),
         };
         (self.chosen.format.counts)(&mut self.out, &counted)?;
         self.out.flush()

@@ -2,7 +2,7 @@
 
 use super::format::Counted;
 use super::json::site;
-use answer::calls::{Record, Row as Written};
+use answer::calls::Record;
 use calls::summary::{Row, bucket_bounds};
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         let filled = row.buckets.iter().enumerate();
         let filled = filled.filter(|(_, count)| **count != 0 && row.is_timed());
         let time = |ticks: u64| row.is_timed().then(|| nanos(ticks));
-        let row = Written {
+        let row = answer::calls::Row {
             function,
             site: site(at),
             calls: row.calls,

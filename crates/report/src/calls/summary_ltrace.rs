@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::calls::Processes;
     use crate::forms::stacks::FOLDED;
-    use calls::consumer::End;
+    use calls::consumer::SourceEnd;
     use calls::site::Site;
 
     /// As a process can have written them.
@@ -70,7 +70,7 @@ mod tests {
             unit: 1000.0,
             still_open: None,
             not_freed: None,
-            end: &End::default(),
+            end: &SourceEnd::default(),
             stacks: &FOLDED,
         };
         let mut out = Vec::new();
@@ -101,7 +101,7 @@ mod tests {
             unit: 1000.0,
             still_open: None,
             not_freed: None,
-            end: &End::default(),
+            end: &SourceEnd::default(),
             stacks: &FOLDED,
         };
         print(&mut out, &counted).expect("a Vec takes it");

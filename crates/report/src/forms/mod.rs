@@ -23,7 +23,7 @@ mod markdown;
 mod record;
 pub mod stacks;
 
-use crate::{Format, Writes};
+use crate::{FormatEntry, Writes};
 use stacks::{FOLDED, StackForm};
 
 pub use form::Form;
@@ -31,15 +31,29 @@ pub use form::Form;
 /// The forms, in the order in which help lists them.
 pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM];
 
-/// What a user has chosen with `--format`: an entry of the command's list, and where that writes records or gives stacks, the form that shows them.
+/// What shows an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum ChosenForm {
+    /// Text of the command's own, as [`Writes::Text`] has it.
+    Text {
+        /// What the user writes for it.
+        name: &'static str,
+        /// One line about it, for the help.
+        about: &'static str,
+    },
+    /// A form of its records.
+    Records(&'static Form),
+    /// A form of its stacks.
+    Stacks(&'static StackForm),
+}
+
+/// What a user has chosen with `--format`: an entry of the command's list, and what shows that.
 #[derive(Debug)]
 pub struct Chosen<F: 'static> {
     /// The entry of the command's list.
     pub format: &'static F,
-    /// What shows its records; `None`: it writes none.
-    pub form: Option<&'static Form>,
-    /// What shows its stacks, if it gives any.
-    pub stacks: &'static StackForm,
+    /// What shows what it writes.
+    pub form: ChosenForm,
 }
 
 impl<F> Clone for Chosen<F> {
@@ -50,38 +64,34 @@ impl<F> Clone for Chosen<F> {
 
 impl<F> Copy for Chosen<F> {}
 
-impl<F: Format> Chosen<F> {
-    /// This entry of a list. One that gives stacks is folded.
-    pub const fn entry(format: &'static F) -> Self {
-        Chosen {
-            format,
-            form: None,
-            stacks: &FOLDED,
+impl<F: FormatEntry> Chosen<F> {
+    /// This entry of a list. Records are shown as they are, stacks folded.
+    pub fn entry(format: &'static F) -> Self {
+        let mut all = Self::all_of(format).into_iter();
+        all.next().expect("what is written has a form")
+    }
+
+    /// All that can be chosen of one entry, in the order of the forms.
+    fn all_of(format: &'static F) -> Vec<Self> {
+        let shown = |form| Chosen { format, form };
+        let forms = || FORMS.iter().copied().map(ChosenForm::Records);
+        let stacks = || stacks::FORMS.iter().copied().map(ChosenForm::Stacks);
+        match format.writes() {
+            Writes::Text { name, about } => vec![shown(ChosenForm::Text { name, about })],
+            Writes::Records => forms().map(shown).collect(),
+            Writes::Stacks => stacks().map(shown).collect(),
         }
     }
 
     /// All that can be chosen of a command's list, in its order.
     pub fn all(formats: &'static [&'static F]) -> impl Iterator<Item = Self> {
-        formats.iter().flat_map(|format| {
-            let entry = Chosen::entry(*format);
-            let forms = FORMS.iter().map(move |form| Chosen {
-                form: Some(form),
-                ..entry
-            });
-            let stacks = stacks::FORMS.iter();
-            let stacks = stacks.map(move |stacks| Chosen { stacks, ..entry });
-            match format.writes() {
-                Writes::Text { .. } => vec![entry],
-                Writes::Records => forms.collect(),
-                Writes::Stacks => stacks.collect(),
-            }
-        })
+        formats.iter().flat_map(|format| Self::all_of(format))
     }
 
     /// What is chosen where nothing is, the first of the list; with `--json` its records as they are.
     pub fn by_default(formats: &'static [&'static F], json: bool) -> Self {
         let mut all = Self::all(formats);
-        all.find(|one| one.form.is_some_and(Form::is_json) == json)
+        all.find(|one| one.records().is_some_and(Form::is_json) == json)
             .expect("a list has a text first, and records")
     }
 
@@ -101,26 +111,42 @@ impl<F: Format> Chosen<F> {
     }
 
     fn words(&self) -> (&'static str, &'static str) {
-        match (self.format.writes(), self.form) {
-            (Writes::Text { name, about }, _) => (name, about),
-            (_, Some(form)) => (form.name, form.about),
-            (_, None) => (self.stacks.name, self.stacks.about),
+        match self.form {
+            ChosenForm::Text { name, about } => (name, about),
+            ChosenForm::Records(form) => (form.name, form.about),
+            ChosenForm::Stacks(form) => (form.name, form.about),
+        }
+    }
+
+    /// What shows its records; `None`: it writes none.
+    pub fn records(&self) -> Option<&'static Form> {
+        match self.form {
+            ChosenForm::Records(form) => Some(form),
+            ChosenForm::Text { .. } | ChosenForm::Stacks(_) => None,
+        }
+    }
+
+    /// What shows stacks: where it gives none, an answer that is asked for them is folded.
+    pub fn stacks(&self) -> &'static StackForm {
+        match self.form {
+            ChosenForm::Stacks(form) => form,
+            ChosenForm::Text { .. } | ChosenForm::Records(_) => &FOLDED,
         }
     }
 
     /// Whether a form of stacks shows it.
     pub fn has_stacks(&self) -> bool {
-        self.format.writes() == Writes::Stacks
+        matches!(self.form, ChosenForm::Stacks(_))
     }
 
     /// Whether a terminal can show it.
     pub fn is_text(&self) -> bool {
-        !self.has_stacks() || self.stacks.is_text
+        !self.has_stacks() || self.stacks().is_text
     }
 
     /// Whether one answer after the other can stand in one file.
     pub fn repeats(&self) -> bool {
-        !self.has_stacks() || self.stacks.repeats
+        !self.has_stacks() || self.stacks().repeats
     }
 }
 

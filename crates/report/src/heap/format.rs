@@ -22,7 +22,7 @@ pub struct Format {
     pub(super) write: fn(&mut dyn Write, &Answers<'_>, &Options) -> io::Result<()>,
 }
 
-impl crate::Format for Format {
+impl crate::FormatEntry for Format {
     fn writes(&self) -> Writes {
         self.writes
     }

@@ -29,7 +29,7 @@ pub struct Format {
     pub(super) growth: Option<WriteGrowth>,
 }
 
-impl crate::Format for Format {
+impl crate::FormatEntry for Format {
     fn writes(&self) -> Writes {
         self.writes
     }

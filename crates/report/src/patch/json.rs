@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use answer::patch::{Import, Record as Answer};
+use answer::patch::{Import, Record};
 use answer::place::{Address, Place};
 use answer::process::Process;
 use answer::time::nanos;
 use patch::{
-    Applied, Inside, Listed, Plan, REMEDIES, Record, ScriptPatch, ScriptState, Setting,
-    SettingsPlan, Stands, State, Took,
+    Applied, Inside, Listed, Plan, REMEDIES, ScriptPatch, ScriptState, Setting, SettingsPlan,
+    Stands, State, Took,
 };
 
 use crate::json::line;
@@ -20,20 +20,20 @@ use crate::json::line;
 ///
 /// Returns the errors of `out`.
 pub fn process(out: &mut dyn Write, pid: i32, command: &[String]) -> io::Result<()> {
-    line(out, &Answer::Process(Process::new(pid, command)))
+    line(out, &Record::Process(Process::new(pid, command)))
 }
 
 /// The time for which a process stood still.
 pub fn stood(out: &mut dyn Write, pid: i32, time: Duration) -> io::Result<()> {
     let stopped_ns = nanos(time);
-    line(out, &Answer::Stop { pid, stopped_ns })
+    line(out, &Record::Stop { pid, stopped_ns })
 }
 
 /// A plan that was not carried out.
 pub fn plan(out: &mut dyn Write, pid: i32, plan: &Plan, inside: &[Inside]) -> io::Result<()> {
     for (number, one) in plan.functions.iter().enumerate() {
         let here = inside.iter().filter(|thread| thread.range == number);
-        let record = Answer::Plan {
+        let record = Record::Plan {
             pid,
             function: &one.function.name,
             module: &one.function.module,
@@ -54,7 +54,7 @@ pub fn plan(out: &mut dyn Write, pid: i32, plan: &Plan, inside: &[Inside]) -> io
             name: &import.name,
             from: &import.from,
         });
-        let record = Answer::File {
+        let record = Record::File {
             pid,
             file: file.path.to_string_lossy(),
             bytes: file.size,
@@ -67,7 +67,7 @@ pub fn plan(out: &mut dyn Write, pid: i32, plan: &Plan, inside: &[Inside]) -> io
 
 fn patch<'a>(
     pid: i32,
-    record: &'a Record,
+    record: &'a patch::Record,
     state: &'a str,
     left: Option<Duration>,
 ) -> answer::patch::Patch<'a> {
@@ -102,8 +102,8 @@ fn of_setting(stands: Stands) -> &'static str {
     }
 }
 
-fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Answer<'a> {
-    Answer::Setting {
+fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Record<'a> {
+    Record::Setting {
         pid,
         id: setting.id,
         state,
@@ -117,7 +117,7 @@ fn setting<'a>(pid: i32, setting: &'a Setting, state: &'a str) -> Answer<'a> {
 /// Writes what was replaced, a record for each function, and how long the process stood still.
 pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<()> {
     for record in &applied.records {
-        line(out, &Answer::Patch(patch(pid, record, "in_force", None)))?;
+        line(out, &Record::Patch(patch(pid, record, "in_force", None)))?;
     }
     stood(out, pid, applied.stood)
 }
@@ -130,7 +130,7 @@ pub fn once(
     resident: [Option<u64>; 2],
 ) -> io::Result<()> {
     let [resident_before, resident_after] = resident;
-    let record = Answer::Once {
+    let record = Record::Once {
         pid,
         answer,
         resident_before,
@@ -174,7 +174,7 @@ pub fn list(
         };
         line(
             out,
-            &Answer::Patch(patch(pid, record, of_patch(state), left)),
+            &Record::Patch(patch(pid, record, of_patch(state), left)),
         )?;
     }
     Ok(())
@@ -193,7 +193,7 @@ pub fn scripts(
             ScriptState::Covered => "changed",
             ScriptState::Ends => "ends",
         };
-        let record = Answer::Script {
+        let record = Record::Script {
             pid,
             id: format!("s{}", one.id),
             state: state.unwrap_or(stands),
@@ -225,7 +225,7 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
             unwinders_stay: Some(took.finder_stays.is_some()),
             ..patch(pid, &one.record, "undone", None)
         };
-        line(out, &Answer::Patch(record))?;
+        line(out, &Record::Patch(record))?;
     }
     stood(out, pid, took.stood)
 }
@@ -233,7 +233,7 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
 /// Writes the list of remedies.
 pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
     for remedy in REMEDIES {
-        let record = Answer::Remedy {
+        let record = Record::Remedy {
             name: remedy.name,
             arguments: remedy.arguments,
             mends: remedy.mends,
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn a_list_has_an_object_a_line() {
-        let record = Record {
+        let record = patch::Record {
             id: 2,
             function: "total".into(),
             file: "/root/fix\u{9b}.so".into(),
-            ..Record::default()
+            ..patch::Record::default()
         };
         let state = State::InForce(Some(Duration::from_secs(5)));
         let one = Setting {

@@ -2,14 +2,14 @@
 
 use super::Naming;
 use calls::Memo;
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Event, EventKind};
 use calls::signatures::Signatures;
-use calls::stacks::{Kept, Stacks};
+use calls::stacks::{Kept, OpenCalls};
 use prototypes::{Captures, Prototype};
 use std::io;
 use std::rc::Rc;
-use syscalls::Call;
+use syscalls::RawCall;
 
 /// What is kept of a call until it returns.
 struct Open {
@@ -34,7 +34,7 @@ pub struct OnPaths<'a> {
     next_follows: bool,
     signatures: &'a Signatures,
     plans: Memo<CallEdge, Rc<(String, Prototype)>>,
-    stacks: Stacks<Rc<Open>>,
+    stacks: OpenCalls<Rc<Open>>,
 }
 
 impl<'a> OnPaths<'a> {
@@ -59,11 +59,11 @@ impl<'a> OnPaths<'a> {
             next_follows: naming.1,
             signatures,
             plans: Memo::default(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
         }
     }
 
-    fn is_asked(&self, process: i32, call: &Call) -> bool {
+    fn is_asked(&self, process: i32, call: &RawCall) -> bool {
         let strings = call.paths();
         if strings.iter().any(|path| self.paths.contains(path)) {
             return true;
@@ -111,8 +111,8 @@ impl<'a> OnPaths<'a> {
     }
 }
 
-fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
-    Call {
+fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> RawCall<'a> {
+    RawCall {
         name: &open.plan.0,
         prototype: &open.plan.1,
         arguments: &open.arguments,
@@ -161,7 +161,7 @@ impl Consumer for OnPaths<'_> {
         Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         self.next.finish(end)
     }
 }

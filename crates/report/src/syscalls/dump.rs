@@ -6,7 +6,7 @@
 
 use super::Numbers;
 use prototypes::{Captures, Memory as _};
-use syscalls::Call;
+use syscalls::RawCall;
 
 /// Bytes on a line.
 const WIDTH: usize = 16;
@@ -14,7 +14,7 @@ const WIDTH: usize = 16;
 pub const MOST: usize = 128 << 10;
 
 /// Appends what a call has read or written, if its descriptor is one of those; the first set is of what is read.
-pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {
+pub fn of(sets: &[Numbers; 2], call: &RawCall, out: &mut Vec<u8>) {
     if pieces(sets, call, out) || messages(sets, call, out) {
         return;
     }
@@ -60,7 +60,7 @@ fn rows(copies: &Captures, at: u64, length: u64, out: &mut Vec<u8>) {
 const PIECES: u64 = 1024;
 
 /// Appends what a call has read into pieces, or written from them; false if it is no such call.
-fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
+fn pieces(sets: &[Numbers; 2], call: &RawCall, out: &mut Vec<u8>) -> bool {
     let [read, written] = sets;
     let (set, is_read) = match call.name {
         "readv" | "preadv" | "preadv2" | "recvmsg" => (read, true),
@@ -89,7 +89,7 @@ fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
 }
 
 /// Appends pieces of a list, of which so many bytes were read; nothing of a list that is not all there.
-fn each_piece(call: &Call, at: u64, count: u64, read: Option<u64>, out: &mut Vec<u8>) {
+fn each_piece(call: &RawCall, at: u64, count: u64, read: Option<u64>, out: &mut Vec<u8>) {
     let Some((back, _)) = call.returned else {
         return;
     };
@@ -120,7 +120,7 @@ fn each_piece(call: &Call, at: u64, count: u64, read: Option<u64>, out: &mut Vec
 }
 
 /// Appends the pieces of each of several messages (`struct mmsghdr` in include/linux/socket.h).
-fn messages(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
+fn messages(sets: &[Numbers; 2], call: &RawCall, out: &mut Vec<u8>) -> bool {
     /// `sizeof(struct mmsghdr)`, and where its length stands.
     const MESSAGE: u64 = 64;
     const LENGTH: u64 = 56;

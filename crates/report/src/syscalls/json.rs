@@ -4,10 +4,10 @@ use super::{Layout, Naming};
 use crate::calls::CHUNK;
 use crate::calls::json::{list, nanos, or_null, other, place_text, word, words};
 use crate::json::{self, string};
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
-use calls::stacks::{Kept, Stacks};
+use calls::stacks::{Kept, OpenCalls};
 use calls::tamper::Tampered;
 use calls::{Line, Memo};
 use prototypes::digits::decimal;
@@ -15,7 +15,7 @@ use prototypes::{Captures, Prototype};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
-use syscalls::{Call, Part, Style};
+use syscalls::{Part, RawCall, Style};
 
 /// What all calls of a name have in common.
 struct Plan {
@@ -57,7 +57,7 @@ pub struct Json<'a> {
     out: Box<dyn Write>,
     text: Vec<u8>,
     plans: Memo<CallEdge, Rc<Plan>>,
-    stacks: Stacks<Rc<Open>>,
+    stacks: OpenCalls<Rc<Open>>,
     lines: Memo<Line, Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Json<'a> {
             out,
             text: Vec::new(),
             plans: Memo::default(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             lines: Memo::default(),
         }
     }
@@ -245,8 +245,8 @@ impl<'a> Json<'a> {
     }
 }
 
-fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
-    Call {
+fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> RawCall<'a> {
+    RawCall {
         name: &open.plan.name,
         prototype: &open.plan.prototype,
         arguments: &open.arguments,
@@ -299,7 +299,7 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: End) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.all_open(None);
         self.hand_on(0)?;
         self.out.flush()

@@ -15,10 +15,10 @@ use super::{Layout, Naming, dump, part, seconds};
 use crate::calls::CHUNK;
 use crate::text::{make_printable, printable};
 use calls::Memo;
-use calls::consumer::{Consumer, End, Forgotten};
-use calls::event::{At, Call as Began, CallEdge, Event, EventKind, OfThread, Return, Signal};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
+use calls::event::{At, Call, CallEdge, Event, EventKind, OfThread, Return, Signal};
 use calls::signatures::Signatures;
-use calls::stacks::Stacks;
+use calls::stacks::OpenCalls;
 use calls::tamper::Tampered;
 use prototypes::Captures;
 use std::cell::Cell;
@@ -27,7 +27,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use syscalls::{Call, Part};
+use syscalls::{Part, RawCall};
 
 /// The line that is being written.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub struct Lines<'a> {
     /// Lines that are not handed on yet; the last one may be unfinished.
     text: Vec<u8>,
     plans: Memo<CallEdge, Rc<Plan>>,
-    stacks: Stacks<Rc<Open>>,
+    stacks: OpenCalls<Rc<Open>>,
     unfinished: Option<Unfinished>,
     lines: u64,
     threads: HashSet<u32>,
@@ -95,7 +95,7 @@ impl<'a> Lines<'a> {
             out,
             text: Vec::new(),
             plans: Memo::default(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             unfinished: None,
             lines: 0,
             threads: HashSet::new(),
@@ -109,7 +109,7 @@ impl<'a> Lines<'a> {
         self.plans.of(edge, make).clone()
     }
 
-    fn called(&mut self, at: At, began: &mut Began) {
+    fn called(&mut self, at: At, began: &mut Call) {
         let plan = self.plan(&began.edge);
         let mut callers = std::mem::take(&mut began.callers);
         callers.truncate(self.layout.frames);
@@ -162,7 +162,7 @@ impl<'a> Lines<'a> {
         head.extend_from_slice(plan.name.as_bytes());
         head.push(b'(');
         let begins = head.len();
-        let made = Call {
+        let made = RawCall {
             name: &plan.name,
             prototype: &plan.prototype,
             arguments,
@@ -202,7 +202,7 @@ impl<'a> Lines<'a> {
     }
 
     /// What is written of a call when it returns: arguments, and the result.
-    fn tail(&self, process: i32, open: &Open, called: &Call) -> (Vec<u8>, Vec<u8>) {
+    fn tail(&self, process: i32, open: &Open, called: &RawCall) -> (Vec<u8>, Vec<u8>) {
         let (mut late, mut result) = (Vec::with_capacity(WIDTH), Vec::with_capacity(WIDTH));
         let style = &open.plan.style;
         self.naming.leave(process, called);
@@ -455,7 +455,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: End) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         self.tell_signals(|_| true);
         self.all_left();
         self.break_line();

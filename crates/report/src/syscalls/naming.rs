@@ -7,7 +7,7 @@ use process::proc_file;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use syscalls::{Call, IdKind, Known, Name, Naming as Asks, Processes, Protocols, Style};
+use syscalls::{DescriptorNames, IdKind, Known, Name, Processes, Protocols, RawCall, Style};
 
 /// Which names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Naming {
     }
 
     /// Hands a call of a process to what writes it, with what its numbers are called.
-    pub fn with(&self, process: i32, call: &Call, write: impl FnOnce(&Call)) {
+    pub fn with(&self, process: i32, call: &RawCall, write: impl FnOnce(&RawCall)) {
         // What the call is about to open is not open, whatever the kernel's table says by now.
         let opens = matches!(call.name, "dup2" | "dup3") && call.returned.is_none();
         let opens = opens.then_some(call.arguments[1] as i32);
@@ -79,9 +79,9 @@ impl Naming {
         let processes = |number, kind| self.known(process, number, kind);
         let netlink = |number| self.names.as_ref()?.borrow_mut().netlink(process, number);
         let netlink: Protocols = &netlink;
-        let descriptors: Asks = &descriptors;
+        let descriptors: DescriptorNames = &descriptors;
         let processes: Processes = &processes;
-        write(&Call {
+        write(&RawCall {
             descriptors: self.kinds.of_descriptors().then_some(descriptors),
             processes: self.kinds.of_processes().then_some(processes),
             netlink: self.names.is_some().then_some(netlink),
@@ -220,14 +220,14 @@ impl Naming {
     }
 
     /// Takes note of a call that is made, after it was written.
-    pub fn enter(&self, process: i32, call: &Call) {
+    pub fn enter(&self, process: i32, call: &RawCall) {
         if let Some(names) = &self.names {
             names.borrow_mut().enter(made(process, call));
         }
     }
 
     /// Takes note of a call that returned, before it is written.
-    pub fn leave(&self, process: i32, call: &Call) {
+    pub fn leave(&self, process: i32, call: &RawCall) {
         if let (Some(names), Some((back, result))) = (&self.names, call.returned) {
             let mut names = names.borrow_mut();
             names.leave(made(process, call), back, result);
@@ -235,7 +235,7 @@ impl Naming {
     }
 }
 
-fn made<'a>(process: i32, call: &Call<'a>) -> Made<'a> {
+fn made<'a>(process: i32, call: &RawCall<'a>) -> Made<'a> {
     Made {
         process,
         name: call.name,

@@ -1,7 +1,7 @@
 //! Lines of each thread in a file of its own (`-ff -o FILE`).
 
 use super::{Layout, Lines, Naming};
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{Event, EventKind};
 use calls::signatures::Signatures;
 use std::collections::HashMap;
@@ -73,8 +73,8 @@ impl Consumer for Separate<'_> {
         self.threads.values().map(Consumer::forgotten).sum()
     }
 
-    fn finish(&mut self, _: End) -> io::Result<()> {
+    fn finish(&mut self, _: SourceEnd) -> io::Result<()> {
         let mut threads = self.threads.values_mut();
-        threads.try_for_each(|lines| lines.finish(End::default()))
+        threads.try_for_each(|lines| lines.finish(SourceEnd::default()))
     }
 }

@@ -6,15 +6,16 @@ use crate::calls::Processes;
 use crate::calls::json::line_of_row;
 use crate::calls::stacks::{CALLS, TIME, about, at_line, weight};
 use crate::figures::plural;
-use crate::forms::stacks::{self as forms, Frame, StackForm};
+use crate::forms::ChosenForm;
+use crate::forms::stacks::{self as forms, Frame};
 use crate::text::printable;
-use answer::syscalls::{Count as Counted, Record};
+use answer::syscalls::Record;
 use answer::time::nanos;
 use calls::Line;
-use calls::consumer::{Consumer, End, Forgotten};
-use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
+use calls::event::{Call, CallEdge, Caller, End, Event, EventKind, OfThread};
 use calls::source::Count;
-use calls::stacks::{Kept, Stacks};
+use calls::stacks::{Kept, OpenCalls};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -84,17 +85,6 @@ impl Kept for Open {
     }
 }
 
-/// How a table is written.
-#[derive(Clone, Copy, Debug)]
-pub enum TableForm {
-    /// Columns for people.
-    Text,
-    /// One object a row, for programs.
-    Records,
-    /// A stack a row: who makes a call, as far as that is known, then the call.
-    Stacks(&'static StackForm),
-}
-
 /// The table of `-c`, which is written when no more events come.
 pub struct Summary {
     /// Which processes are counted.
@@ -103,7 +93,7 @@ pub struct Summary {
     by_name: HashMap<String, usize>,
     /// The row of each site; the site is kept, so that its addresses stay its own.
     sites: HashMap<Key, (Site, usize)>,
-    stacks: Stacks<Open>,
+    stacks: OpenCalls<Open>,
     /// Calls were noted one by one.
     are_noted: bool,
     /// How many calls have not returned, but for those that never do.
@@ -113,8 +103,8 @@ pub struct Summary {
     columns: Columns,
     /// As strace prints it: no row for each line and function.
     strace: bool,
-    /// How it is written.
-    form: TableForm,
+    /// What shows it: columns, records, or stacks of who makes a call, as far as that is known, then the call.
+    form: ChosenForm,
     /// Native frames that a row has, at most.
     frames: usize,
     /// Which calls are counted.
@@ -132,6 +122,7 @@ impl Summary {
         layout: &Layout,
         order: Option<Order>,
         columns: Columns,
+        form: ChosenForm,
         out: Box<dyn Write>,
     ) -> Self {
         Summary {
@@ -139,25 +130,19 @@ impl Summary {
             rows: Vec::new(),
             by_name: HashMap::new(),
             sites: HashMap::new(),
-            stacks: Stacks::default(),
+            stacks: OpenCalls::default(),
             are_noted: false,
             unfinished: 0,
             order,
             columns,
             strace: layout.strace,
-            form: TableForm::Text,
+            form,
             frames: layout.frames,
             statuses: layout.statuses,
             slower: layout.slower,
             calls: layout.calls.clone(),
             out,
         }
-    }
-
-    /// The same table, written so.
-    #[must_use]
-    pub fn in_form(self, form: TableForm) -> Self {
-        Summary { form, ..self }
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -295,12 +280,12 @@ impl Summary {
             all.add(&row.figures);
         }
         match self.form {
-            TableForm::Text => {}
-            TableForm::Records => {
+            ChosenForm::Text { .. } => {}
+            ChosenForm::Records(_) => {
                 self.processes.write(&mut *self.out)?;
                 return print_json(&rows, &all, &mut *self.out);
             }
-            TableForm::Stacks(form) => {
+            ChosenForm::Stacks(form) => {
                 let called = Called { rows, table: self };
                 let mut text = Vec::new();
                 form.write(&called, &mut text)?;
@@ -367,7 +352,7 @@ impl forms::Stacks for Called<'_> {
 fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<()> {
     for Row { who, figures, .. } in rows {
         let (place, library) = who.line.as_ref().map_or((None, None), line_of_row);
-        let record = Counted {
+        let record = answer::syscalls::Count {
             name: &who.system_call,
             functions: &who.functions,
             place,
@@ -428,7 +413,7 @@ impl Consumer for Summary {
             EventKind::Ended(how) => {
                 for open in self.stacks.drain(Some(at.process)) {
                     let row = &mut self.rows[open.row];
-                    if how == Ended::Replaced && row.replaces {
+                    if how == End::Replaced && row.replaces {
                         let took = at.time.saturating_sub(open.began);
                         row.figures.returned(took, false);
                     } else {
@@ -451,7 +436,7 @@ impl Consumer for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
         for count in &end.counted {
             self.add(count);
         }

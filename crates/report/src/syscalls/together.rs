@@ -1,6 +1,6 @@
 //! Lines, and the table behind them (`-C`).
 
-use calls::consumer::{Consumer, End, Forgotten};
+use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::Event;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::rc::Rc;
 
 /// An output that two consumers share: what either writes goes to the same place, in the order in which they write.
 #[derive(Clone)]
-pub struct Shared(Rc<RefCell<Box<dyn Write>>>);
+pub struct SharedOutput(Rc<RefCell<Box<dyn Write>>>);
 
-impl Shared {
+impl SharedOutput {
     /// Makes an output that all clones of it write to.
     #[must_use]
     pub fn new(out: Box<dyn Write>) -> Self {
-        Shared(Rc::new(RefCell::new(out)))
+        SharedOutput(Rc::new(RefCell::new(out)))
     }
 }
 
-impl Write for Shared {
+impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().write(bytes)
     }
@@ -56,8 +56,8 @@ impl Consumer for Together<'_> {
         self.first.forgotten().max(self.second.forgotten())
     }
 
-    fn finish(&mut self, end: End) -> io::Result<()> {
-        self.first.finish(End::default())?;
+    fn finish(&mut self, end: SourceEnd) -> io::Result<()> {
+        self.first.finish(SourceEnd::default())?;
         self.second.finish(end)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use answer::tune::{Check, Evidence, Record, Write as Written};
+use answer::tune::{Check, Evidence, Record};
 use tune::machine::Machine;
 use tune::rules::{Finding, KERNEL, Risk, Rule, count};
 use tune::setting::Setting;
@@ -59,7 +59,7 @@ fn check<'a>(machine: &Machine, finding: &'a Finding) -> Record<'a> {
         from: &one.from,
         value: &one.value,
     });
-    let changes = outcome.changes.iter().map(|change| Written {
+    let changes = outcome.changes.iter().map(|change| answer::tune::Write {
         setting: setting(&change.setting),
         value: &change.value,
     });

@@ -1,8 +1,8 @@
 //! No sentence of a report of `lancet mem` is contradicted by a number of the same report. Censuses are made at random.
 
 use births::analysis::{
-    Alive, By, Census, Fold, Frame, Growing, Order, Report, Resident, SiteCount, Trend, Verdict,
-    View,
+    Alive, By, Census, Counts, Fold, Frame, Growing, Order, Report, Resident, SiteCount, Trend,
+    Verdict, View,
 };
 use proptest::prelude::*;
 use report::Style;
@@ -48,14 +48,14 @@ fn census(lines: &[Line], resident: Option<(u64, u64)>, intervals: usize) -> Cen
             })],
             kind: "String".into(),
             internal: false,
-            born: live + dead,
-            live,
-            bytes,
-            alive,
-            died_late: dead / 2,
-            allocated: bytes,
-            grown,
-            growing: growing.min(live),
+            counts: Counts {
+                alive,
+                died_late: dead / 2,
+                allocated: bytes,
+                grown,
+                growing: growing.min(live),
+                ..Counts::of_births(live + dead, live, bytes)
+            },
         }
     });
     Census {

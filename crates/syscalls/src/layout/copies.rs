@@ -340,7 +340,7 @@ fn reaches(ty: &Ty, tables: &Tables) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use prototypes::capture::{Limits, Registers, run};
+    use prototypes::capture::{CopyLimits, Registers, run};
     use prototypes::{Captures, Detail, Memory as _};
 
     /// What is copied of a call with these arguments; every byte of memory below this address can be read and holds its
@@ -356,7 +356,7 @@ mod tests {
             &programs.call,
             &registers,
             None,
-            Limits::default(),
+            CopyLimits::default(),
             &mut (
                 |at: u64, into: &mut [u8]| {
                     (0..).zip(into.iter_mut()).for_each(|(offset, byte)| {

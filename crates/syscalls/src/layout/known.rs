@@ -2,7 +2,7 @@
 
 use super::parse;
 use super::types::{Attributes, List, Row, Tables, Ty};
-use crate::call::Call;
+use crate::call::RawCall;
 use crate::words;
 use crate::writer::Writer;
 use std::fmt::Display;
@@ -67,12 +67,12 @@ pub fn first_name(of: &Ty) -> Option<&'static str> {
 /// The rows of the arguments of one system call.
 #[derive(Clone, Copy)]
 pub struct Rows<'c> {
-    call: &'c Call<'c>,
+    call: &'c RawCall<'c>,
     rows: &'static [Row],
 }
 
 /// The rows of the arguments of a system call: one look for its name, however many arguments it has.
-pub fn rows<'c>(call: &'c Call<'c>) -> Rows<'c> {
+pub fn rows<'c>(call: &'c RawCall<'c>) -> Rows<'c> {
     let rows = tables().calls(call.name);
     Rows { call, rows }
 }

@@ -378,7 +378,7 @@ fn vector_result(w: &mut Writer, flags: &str, result: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::call::{Call, Constants, Hex, Part, Style};
+    use crate::call::{Constants, Hex, Part, RawCall, Style};
     use prototypes::{Bundle, Captures};
 
     fn style(constants: Constants) -> Style {
@@ -401,7 +401,7 @@ mod tests {
         let [option, a, b, c, d] = arguments;
         let (entry, mut exit) = (Captures::new(), Captures::new());
         exit.add(0x1000, memory);
-        let call = Call {
+        let call = RawCall {
             name: "prctl",
             prototype: &prototype,
             arguments: &[option, a, b, c, d, 0],

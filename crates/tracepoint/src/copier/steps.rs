@@ -7,7 +7,7 @@ use super::{
 use crate::assembler::{Helper, Math, Reg, Size, When};
 use Reg::{Fp, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use Size::Double;
-use capture::{Limits, Op, Source, Width};
+use capture::{CopyLimits, Op, Source, Width};
 
 impl Step<'_> {
     pub fn values(&mut self) {
@@ -231,7 +231,7 @@ impl Step<'_> {
         self.code.jump_if(R3, When::Below, FIRST_ADDRESS, none);
         self.code.jump_if(R9, When::Equal, 0, none);
         self.code
-            .jump_if(R1, When::AtLeast, Limits::DEPTH as i32, none);
+            .jump_if(R1, When::AtLeast, CopyLimits::DEPTH as i32, none);
         self.block();
         self.code.math(Math::Subtract, R9, 1);
         self.load(R4, BASE);

@@ -43,7 +43,7 @@ proptest! {
         let targets = Targets::of(&code, at, &[entry], Some(&read));
         let mut pads = Pads::of(&code, at, &[entry, entry + size as u64], &targets);
         let function = Function { entry, code: &code[start..], size };
-        let all = wire::calls::record::Wanted { second_result: true, ..wire::calls::record::Wanted::UNKNOWN };
+        let all = wire::calls::record::RecordedRegisters { second_result: true, ..wire::calls::record::RecordedRegisters::UNKNOWN };
         let recorded = Recorded { number: (1 << 21) - 1, shape: all.shape(true, true) };
         for (spot, recorded) in [(Spot::Nop, None), (Spot::Before, None), (Spot::From, None), (Spot::Before, Some(recorded)), (Spot::From, Some(recorded))] {
             let Ok(plan) = probe::plan(&function, entry + 5, spot, &targets, &mut pads, Options { shadow_stack }) else { continue };

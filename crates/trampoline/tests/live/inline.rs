@@ -168,16 +168,16 @@ impl Counted {
 /// What is recorded of a system call: two kinds, which between them have all that a plain shape can have.
 pub fn shape(number: u32) -> Shape {
     let wanted = match number {
-        GETPID => record::Wanted {
+        GETPID => record::RecordedRegisters {
             integers: 6,
             second_result: true,
-            ..record::Wanted::UNKNOWN
+            ..record::RecordedRegisters::UNKNOWN
         },
-        _ => record::Wanted {
+        _ => record::RecordedRegisters {
             integers: 3,
             narrow: true,
             narrow_result: true,
-            ..record::Wanted::UNKNOWN
+            ..record::RecordedRegisters::UNKNOWN
         },
     };
     wanted.shape(true, true)

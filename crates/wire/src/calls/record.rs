@@ -56,7 +56,7 @@ const PLAIN: u64 = 1 << 16;
 
 /// The registers that are recorded of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RecordedRegisters {
     /// How many integer registers are recorded at the call, from rdi on; at most 6.
     pub integers: u8,
     /// Whether none of their values has more than 32 bits, so that two take one word.
@@ -73,9 +73,9 @@ pub struct Wanted {
     pub x87: u8,
 }
 
-impl Wanted {
+impl RecordedRegisters {
     /// All integer registers at the call, and rax at the return: for functions of which nothing is known.
-    pub const UNKNOWN: Self = Wanted {
+    pub const UNKNOWN: Self = RecordedRegisters {
         integers: 6,
         narrow: false,
         vectors: 0,
@@ -325,11 +325,11 @@ mod tests {
 
     #[test]
     fn a_call_of_two_numbers_and_its_return_take_56_bytes() {
-        let wanted = Wanted {
+        let wanted = RecordedRegisters {
             integers: 2,
             narrow: true,
             narrow_result: true,
-            ..Wanted::default()
+            ..RecordedRegisters::default()
         };
         let shape = wanted.shape(true, true);
         assert!(shape.is_plain());

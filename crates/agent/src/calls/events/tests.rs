@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use routine::{Frame, Results};
 use std::vec::Vec;
 use wire::calls::Hook;
-use wire::calls::record::Wanted;
+use wire::calls::record::RecordedRegisters;
 
 const ARGUMENTS: [u64; 6] = [0x1_0000_0001, 2, 3, 4, 5, 0xffff_ffff_ffff_ffff];
 const STACK: u64 = 0x7ffd_1234_5678;
@@ -72,7 +72,7 @@ fn recorded(shape: Shape, wanted: u64, between: impl FnOnce(&Own)) -> Vec<(u64, 
 /// A call's record names its hook, its line, its time, its stack pointer and its caller.
 #[test]
 fn a_call_names_where_it_is() {
-    let records = recorded(Wanted::UNKNOWN.shape(true, false), 0, |_| {});
+    let records = recorded(RecordedRegisters::UNKNOWN.shape(true, false), 0, |_| {});
     let (kind, body) = &records[0];
     assert_eq!(*kind, kind::ENTRY);
     assert_eq!(record::hook([body[0], body[1]]), 77);
@@ -86,7 +86,7 @@ fn a_call_names_where_it_is() {
 /// A return that follows its call at once is in the room behind it.
 #[test]
 fn a_return_is_behind_its_call() {
-    let records = recorded(Wanted::UNKNOWN.shape(true, false), 0, |_| {});
+    let records = recorded(RecordedRegisters::UNKNOWN.shape(true, false), 0, |_| {});
     let (kind, body) = &records[1];
     assert_eq!((*kind, records.len()), (kind::RETURNED, 2));
     assert_eq!(body[..2], [500, 0x1234_5678_9abc]);
@@ -95,7 +95,7 @@ fn a_return_is_behind_its_call() {
 /// A return behind other records is a record of its own, which names the call by its stack pointer, and the room is left empty.
 #[test]
 fn a_later_return_is_a_record_of_its_own() {
-    let records = recorded(Wanted::UNKNOWN.shape(true, false), 0, |own| {
+    let records = recorded(RecordedRegisters::UNKNOWN.shape(true, false), 0, |own| {
         let record = Record::begin(own.ring(), kind::FORK, 2, 0).expect("room");
         record.end(0);
     });
@@ -111,7 +111,11 @@ fn a_later_return_is_a_record_of_its_own() {
 /// A call that is held back has no room behind it: its return is a record.
 #[test]
 fn a_held_call_has_no_room() {
-    let records = recorded(Wanted::UNKNOWN.shape(true, false), want::HELD, |_| {});
+    let records = recorded(
+        RecordedRegisters::UNKNOWN.shape(true, false),
+        want::HELD,
+        |_| {},
+    );
     assert_eq!(records[0].0, kind::HELD);
     assert_eq!(records[1].0, kind::RETURN);
 }
@@ -119,10 +123,10 @@ fn a_held_call_has_no_room() {
 /// Narrow registers take half a word each, an odd last one a word.
 #[test]
 fn narrow_registers_share_a_word() {
-    let wanted = Wanted {
+    let wanted = RecordedRegisters {
         integers: 3,
         narrow: true,
-        ..Wanted::UNKNOWN
+        ..RecordedRegisters::UNKNOWN
     };
     let records = recorded(wanted.shape(true, false), 0, |_| {});
     assert_eq!(records[0].1[3..], [2 << 32 | 1, ARGUMENTS[3] << 32 | 3]);
@@ -131,9 +135,9 @@ fn narrow_registers_share_a_word() {
 /// A narrow result stands beside the cycles.
 #[test]
 fn a_narrow_result_is_beside_the_cycles() {
-    let wanted = Wanted {
+    let wanted = RecordedRegisters {
         narrow_result: true,
-        ..Wanted::UNKNOWN
+        ..RecordedRegisters::UNKNOWN
     };
     let records = recorded(wanted.shape(true, false), 0, |_| {});
     assert_eq!(records[1].1, [500 | 0x5678_9abc << 32]);
@@ -142,10 +146,10 @@ fn a_narrow_result_is_beside_the_cycles() {
 /// The second result and vector results follow rax, in this order.
 #[test]
 fn further_results_follow_rax() {
-    let wanted = Wanted {
+    let wanted = RecordedRegisters {
         second_result: true,
         vector_results: 2,
-        ..Wanted::UNKNOWN
+        ..RecordedRegisters::UNKNOWN
     };
     let in_room = recorded(wanted.shape(true, false), 0, |_| {});
     assert_eq!(in_room[1].1, [500, 0x1234_5678_9abc, 42, 100, 101]);
@@ -157,7 +161,7 @@ fn further_results_follow_rax() {
 #[test]
 fn a_long_call_does_not_fit_its_room() {
     let own = Own::new(1 << 12);
-    let hook = hook(Wanted::UNKNOWN.shape(true, false));
+    let hook = hook(RecordedRegisters::UNKNOWN.shape(true, false));
     let frame = as_call(&hook, ARGUMENTS, 0, CALLER);
     let which = Which {
         number: 1,
@@ -172,7 +176,7 @@ fn a_long_call_does_not_fit_its_room() {
 #[test]
 fn what_finds_no_room_is_counted() {
     let own = Own::new(512);
-    let hook = hook(Wanted::UNKNOWN.shape(true, false));
+    let hook = hook(RecordedRegisters::UNKNOWN.shape(true, false));
     let frame = as_call(&hook, ARGUMENTS, 0, CALLER);
     let which = Which {
         number: 1,
@@ -192,7 +196,7 @@ proptest! {
     #[test]
     fn registers_are_read_back(integers in 0u8..=6, narrow in any::<bool>(), values in any::<[u32; 6]>()) {
         let own = Own::new(1 << 12);
-        let shape = Wanted { integers, narrow, ..Wanted::UNKNOWN }.shape(true, false);
+        let shape = RecordedRegisters { integers, narrow, ..RecordedRegisters::UNKNOWN }.shape(true, false);
         let hook = hook(shape);
         let frame = as_call(&hook, values.map(u64::from), 0, CALLER);
         let which = Which { number: 5, lines: 0 };

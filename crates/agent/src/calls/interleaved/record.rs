@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use std::vec;
 use std::vec::Vec;
 use wire::calls::kind;
-use wire::calls::record::{Shape, Wanted};
+use wire::calls::record::{RecordedRegisters, Shape};
 
 /// Bytes of a ring of 64 words.
 const SMALL: u64 = 512;
@@ -86,7 +86,7 @@ fn a_record_in_one_that_is_shortened() {
 type Read = (u64, u64, Vec<u64>);
 
 fn shape() -> Shape {
-    Wanted::UNKNOWN.shape(true, true)
+    RecordedRegisters::UNKNOWN.shape(true, true)
 }
 
 /// A return is told once: in the room behind its call, or in a record of its own where a handler's record came before.

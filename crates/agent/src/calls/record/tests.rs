@@ -7,7 +7,7 @@ use super::*;
 use crate::calls::ring::fixture::Own;
 use proptest::prelude::*;
 use std::vec::Vec;
-use wire::calls::record::Wanted;
+use wire::calls::record::RecordedRegisters;
 
 /// Bytes of a ring of 64 words.
 const SMALL: u64 = 512;
@@ -207,7 +207,7 @@ fn parts_are_written_in_their_place() {
 }
 
 fn shape() -> Shape {
-    Wanted::UNKNOWN.shape(true, true)
+    RecordedRegisters::UNKNOWN.shape(true, true)
 }
 
 /// Writes a call that began at these ticks, with room for its return.
@@ -279,10 +279,10 @@ fn a_room_of_the_lap_before_is_none() {
 #[test]
 fn the_room_remembers_its_shape() {
     let own = Own::new(SMALL);
-    let wanted = Wanted {
+    let wanted = RecordedRegisters {
         narrow_result: true,
         second_result: true,
-        ..Wanted::UNKNOWN
+        ..RecordedRegisters::UNKNOWN
     };
     let shape = wanted.shape(true, false);
     let record = Record::begin(own.ring(), kind::ENTRY, 4, shape.room_words()).expect("room");

@@ -126,14 +126,7 @@ fn census(rows: &[(Key, Counts)]) -> Census {
         frames: Vec::new(),
         kind: key.to_string().into(),
         internal: false,
-        born: counts.live,
-        live: counts.live,
-        bytes: counts.bytes,
-        alive: counts.alive,
-        died_late: counts.died_late,
-        allocated: counts.bytes,
-        grown: counts.grown,
-        growing: counts.growing,
+        counts: *counts,
     });
     Census {
         intervals: vec![3.0; 4],

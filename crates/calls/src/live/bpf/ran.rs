@@ -9,7 +9,7 @@ use process::auxiliary;
 use process::memory::GuestMemory;
 use process::proc_file;
 use prototypes::Captures;
-use prototypes::capture::Guest;
+use prototypes::capture::GuestAccess;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -126,7 +126,7 @@ struct Former {
     all: bool,
 }
 
-impl Guest for Former {
+impl GuestAccess for Former {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         let found = self.pieces.iter().find_map(|(from, bytes)| {
             let from = usize::try_from(at.checked_sub(*from)?).ok()?;

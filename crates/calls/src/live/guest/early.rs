@@ -2,7 +2,7 @@
 //! hooks.
 
 use super::super::known::Known;
-use super::super::traced::{Begun, FirstExec, NO_RING, OF_32_BITS, Stop, Table, Told, Traced};
+use super::super::traced::{Begun, CallStop, FirstExec, NO_RING, OF_32_BITS, Table, Told, Traced};
 use super::Guest;
 use super::plan::Plan;
 use crate::event::{At, Call, Event, EventKind, Return};
@@ -105,7 +105,7 @@ impl Guest {
         self.introduce(tell);
         let memory = self.tracing.memory().clone();
         match what {
-            Stop::Call(begun, told) => {
+            CallStop::Call(begun, told) => {
                 let frame = if self.callers.are_wanted() {
                     ptrace::registers(pid).map_or(0, |registers| registers.rbp)
                 } else {
@@ -118,7 +118,7 @@ impl Guest {
                     traced.hold(copied);
                 }
             }
-            Stop::Return(begun, told, result) => {
+            CallStop::Return(begun, told, result) => {
                 let copied = begun.copied(&told, Some(result), &memory, 0);
                 let held = self.traced.as_mut().and_then(Traced::held);
                 if now.wrapping_sub(begun.ticks) < told.least {

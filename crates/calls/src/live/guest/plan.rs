@@ -16,7 +16,7 @@ use process::functions::Function;
 use prototypes::outcome;
 use prototypes::{Detail, Half, Kind, Location, Prototype, Type};
 use std::collections::{BTreeMap, HashSet};
-use wire::calls::record::Wanted as Registers;
+use wire::calls::record::RecordedRegisters;
 use wire::calls::want;
 
 /// Number of functions from which on they were not requested by name.
@@ -267,11 +267,11 @@ impl Plan {
     }
 
     /// Returns which registers are recorded: those that hold what is shown.
-    fn registers(&self, prototype: Option<&Prototype>) -> Registers {
+    fn registers(&self, prototype: Option<&Prototype>) -> RecordedRegisters {
         if !self.copying.copies {
-            return Registers::default();
+            return RecordedRegisters::default();
         }
-        let mut registers = prototype.map_or(Registers::UNKNOWN, registers_of);
+        let mut registers = prototype.map_or(RecordedRegisters::UNKNOWN, registers_of);
         if self.all_integers {
             (registers.integers, registers.narrow) = (INTEGERS, false);
         }
@@ -284,7 +284,7 @@ const INTEGERS: u8 = 6;
 const VECTORS: u8 = 8;
 
 /// Returns the registers of a prototype's arguments and results.
-fn registers_of(prototype: &Prototype) -> Registers {
+fn registers_of(prototype: &Prototype) -> RecordedRegisters {
     let places = prototype.locations();
     // A format may call for any argument.
     let any = prototype.parameters.iter().any(|one| one.format);
@@ -316,7 +316,7 @@ fn registers_of(prototype: &Prototype) -> Registers {
         Half::Gp(number) => Some(number),
         Half::Sse(_) => None,
     });
-    Registers {
+    RecordedRegisters {
         integers: if any { INTEGERS } else { places.used.gp },
         narrow: !any && wide == 0 && !hidden,
         vectors: if any { VECTORS } else { places.used.sse },

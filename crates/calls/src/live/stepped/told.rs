@@ -4,7 +4,7 @@ use super::Stepped;
 use super::tampering::Onward;
 use crate::event::{At, Event, EventKind, Return};
 use crate::live::guest::{now_of, opened};
-use crate::live::traced::{Begun, Stop as AtCall, Told};
+use crate::live::traced::{Begun, CallStop, Told};
 use inject::lifecycle::{Turn, Watched};
 use process::clock;
 use process::ptrace;
@@ -65,8 +65,8 @@ impl Stepped {
         };
         match stands {
             None => {}
-            Some(AtCall::Call(..)) if self.counts.is_some() => {}
-            Some(AtCall::Call(begun, told)) => {
+            Some(CallStop::Call(..)) if self.counts.is_some() => {}
+            Some(CallStop::Call(begun, told)) => {
                 let copied = begun.copied(&told, None, &memory, 0);
                 if told.least == 0 {
                     self.tell_begun(tid, &begun, &told, copied, turn);
@@ -74,7 +74,7 @@ impl Stepped {
                     thread.traced.hold(copied);
                 }
             }
-            Some(AtCall::Return(begun, told, result)) => {
+            Some(CallStop::Return(begun, told, result)) => {
                 if let Some(counts) = &mut self.counts {
                     counts.returned(&begun, &told, now, result);
                     return onward;

@@ -337,7 +337,7 @@ impl Asked for CallsArgs {
     }
 
     fn form(&self) -> Option<&'static Form> {
-        self.chosen().form
+        self.chosen().records()
     }
 
     fn consumer<'a>(

@@ -166,7 +166,7 @@ impl HeapArgs {
             },
             contents: self.contents,
             style,
-            stacks: self.chosen().stacks,
+            stacks: self.chosen().stacks(),
         }
     }
 

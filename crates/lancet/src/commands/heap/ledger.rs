@@ -37,7 +37,8 @@ pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
             about.pid
         );
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let options = args.ledger_options(sink.style);
     report::rss::saved(&mut sink.out, about, &options)?;
     finish(sink, &Losses::default())
@@ -108,7 +109,8 @@ pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     for text in report::rss::losses(&ledger) {
         losses.note_in_report(Loss::new(Some(pid), What::Heap, None, text));
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let options = args.ledger_options(sink.style);
     report::rss::write(&mut sink.out, &ledger, &options)?;
     finish(sink, &losses)

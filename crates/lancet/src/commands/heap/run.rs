@@ -121,7 +121,8 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         );
     }
     let answers = Answers::of(&analysis, owner);
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let options = args.options(sink.style);
     let format = args.format();
     match args.question() {
@@ -169,7 +170,8 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
         let text = format!("{why}; what is told as new or gone means nothing");
         losses.say(Loss::new(None, What::Heap, None, text));
     }
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let options = args.options(sink.style);
     diff::write(&mut sink.out, &answers, &found, format, &options)?;
     note_missing(&mut losses, &earlier);

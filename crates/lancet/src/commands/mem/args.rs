@@ -308,7 +308,7 @@ impl MemArgs {
     pub fn reporter(&self, sink: Sink) -> Reporter {
         let options = Options {
             format: self.format(),
-            stacks: self.chosen().stacks,
+            stacks: self.chosen().stacks(),
             view: self.view(),
             weight: self.weight(),
             style: sink.style,

@@ -39,7 +39,7 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
     }
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
-    let sink = sink.in_form(args.chosen().form);
+    let sink = sink.in_form(args.chosen().records());
     let mut reporter = args.reporter(sink);
     let mut guests = Guests::open(&args, on_screen)?;
     if args.companion.is_some() {
@@ -63,7 +63,7 @@ pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyho
     if !args.format().says_losses {
         losses.say_reported();
     }
-    reporter.finish(|out| match args.chosen().form {
+    reporter.finish(|out| match args.chosen().records() {
         Some(form) => losses.end_records(out, form),
         None => Ok(()),
     })?;

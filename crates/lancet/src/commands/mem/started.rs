@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use births::analysis::Census;
-use births::census::{Frames, Source, census_of};
+use births::census::{Source, census_of};
 use births::earlier::Earlier;
 use births::intervals::OfGuest;
 use births::program::{News, Program};
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Starts the program and reports; its exit code, or one of ours if it is 0.
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
-    let sink = sink.in_form(args.chosen().form);
+    let sink = sink.in_form(args.chosen().records());
     let shared = Shared {
         image: Image::parse(AGENT)?,
         options: args.options(),
@@ -40,7 +40,6 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let mut run = Run {
         program,
         reporter: args.reporter(sink),
-        frames: Frames::default(),
         earlier: Earlier::default(),
         started: Instant::now(),
         watches: HashMap::new(),
@@ -65,7 +64,6 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
 struct Run {
     program: Program,
     reporter: Reporter,
-    frames: Frames,
     earlier: Earlier,
     started: Instant,
     /// How often each process was begun to be watched, which is the number of the watch: one that runs another program is
@@ -151,7 +149,7 @@ impl Run {
                     intervals: self.intervals(),
                 };
                 let (intervals, now) = (source.intervals.clone(), Instant::now());
-                let mut census = census_of(source, &tally, &mut self.frames);
+                let mut census = census_of(source, &tally);
                 self.earlier.join(&mut census, &tally, &intervals, now);
                 self.earlier.forget(pid);
                 census.losses.extend(how.loss());
@@ -231,7 +229,7 @@ impl Run {
                         intervals: intervals.clone(),
                     };
                     let (intervals, now) = (source.intervals.clone(), Instant::now());
-                    let mut census = census_of(source, &tally, &mut self.frames);
+                    let mut census = census_of(source, &tally);
                     self.earlier.join(&mut census, &tally, &intervals, now);
                     self.losses.of_census(&census);
                     found.push(census);

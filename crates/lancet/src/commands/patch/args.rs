@@ -95,7 +95,7 @@ impl PatchArgs {
 
     /// Whether they are records.
     pub fn has_records(&self) -> bool {
-        self.chosen().form.is_some()
+        self.chosen().records().is_some()
     }
 }
 

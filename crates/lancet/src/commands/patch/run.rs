@@ -49,7 +49,7 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
         args.wait = args.wait.or(file.wait);
         args.lasts = args.lasts.or(file.lasts);
     }
-    let sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
+    let sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().records());
     let mut run = Run {
         args,
         file,

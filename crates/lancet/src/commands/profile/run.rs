@@ -36,7 +36,8 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
     if let Some(file) = &args.file {
         return again(&args, file);
     }
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
     let save = args.save.as_deref();
     let save = save.map(|path| Ok::<_, anyhow::Error>((path, WholeFile::begin(path)?)));
     let save = save.transpose()?;
@@ -55,7 +56,8 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
 fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
     let (profile, about) = saved(file)?;
     // Now, because it may be the same file.
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
     show(args, &mut sink, &profile, &about)?;
     end(&mut sink, &[&about])
 }
@@ -71,7 +73,7 @@ fn show(
         about,
         title: &title,
         rows: args.rows(),
-        stacks: args.chosen().stacks,
+        stacks: args.chosen().stacks(),
     };
     Ok(args.format().write(profile, &mut sink.out, &head)?)
 }
@@ -165,13 +167,14 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
     require_first_or_records(args.chosen(), FORMATS, "--diff")?;
     let ((before, about_before), (after, about_after)) = (saved(old)?, saved(new)?);
     // Now, because it may be one of these files.
-    let mut sink = Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
     let titles = [title(&before, &about_before), title(&after, &about_after)];
     let head = |about, title| Head {
         about,
         title,
         rows: args.rows(),
-        stacks: args.chosen().stacks,
+        stacks: args.chosen().stacks(),
     };
     let heads = [
         &head(&about_before, titles[0].as_str()),

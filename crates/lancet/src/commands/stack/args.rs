@@ -139,7 +139,7 @@ impl StackArgs {
 
     /// Returns whether it is shown by its records.
     pub fn has_records(&self) -> bool {
-        self.chosen().form.is_some()
+        self.chosen().records().is_some()
     }
 
     /// Returns what is to be decoded.

@@ -105,7 +105,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
 /// Returns the error without the name of the file, which stands before it anyway.
 fn plain(error: &anyhow::Error) -> String {
     match error.downcast_ref::<frames::Error>() {
-        Some(frames::Error::Elf(process::elf::Error::Malformed { reason, .. })) => {
+        Some(frames::Error::Elf(process::elf::ElfError::Malformed { reason, .. })) => {
             (*reason).to_owned()
         }
         _ => error.root_cause().to_string(),

@@ -30,7 +30,7 @@ use crate::ui::terminal::Stream;
 /// Shows the stacks of running processes.
 pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), Stream::beside(&args.program))?;
-    let mut sink = sink.in_form(args.chosen().form);
+    let mut sink = sink.in_form(args.chosen().records());
     if args.looks_again() {
         require_room(
             args.chosen().is_text(),
@@ -99,7 +99,7 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
     let title = sampled.title(sampled.rounds);
     let head = Head {
         title: &title,
-        stacks: args.chosen().stacks,
+        stacks: args.chosen().stacks(),
     };
     let format = args.chosen().format;
     format.write(&stacks, &mut sink.out, &head)?;
@@ -109,7 +109,8 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
 /// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
 /// are shown.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let (mut larger, mut losses) = (0, Losses::default());
     for path in &args.files {
         let mut core = match Core::open(path) {

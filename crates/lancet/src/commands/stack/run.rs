@@ -52,7 +52,8 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
 /// Ranks the frames of files, or shows their chains of calls.
 fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
     let ranking = files::rank(args)?;
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let chains = args
         .chains
         .then(|| Chains::of(&ranking.scans, args.rows(), args.max));
@@ -128,7 +129,8 @@ fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         files::scan(new, args.decode())?,
         wanted,
     );
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink =
+        Sink::open(args.output.as_deref(), Stream::Stdout)?.in_form(args.chosen().records());
     let mut losses = Losses::default();
     for scan in [&difference.old, &difference.new] {
         if let Some(loss) = damage(scan) {

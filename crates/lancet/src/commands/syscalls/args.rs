@@ -19,11 +19,10 @@ use calls::tamper::Inject;
 use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
 use prototypes::Filter;
-use report::calls::Summary as Counted;
 use report::forms::Form;
 use report::syscalls::{
-    Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate, Shared,
-    Statuses, Summary, Together,
+    Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate,
+    SharedOutput, Statuses, Summary, Together,
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -424,7 +423,7 @@ impl Asked for SyscallsArgs {
     }
 
     fn form(&self) -> Option<&'static Form> {
-        self.chosen().form
+        self.chosen().records()
     }
 
     fn tells_tracing(&self) -> bool {
@@ -460,19 +459,19 @@ impl Asked for SyscallsArgs {
         );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
-            let table = Summary::new(&self.layout(), self.sort, columns, out);
-            Box::new(table.in_form(self.table_form()))
+            let form = self.chosen().form;
+            Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
-                let counted = Counted::new(rows, None, self.leaks_form(), out);
+                let counted = report::calls::Summary::new(rows, None, self.leaks_form(), out);
                 Box::new(if live { counted.live() } else { counted })
             }
             (_, true, _) => table(out),
             (.., true) => {
-                let out = Shared::new(out);
+                let out = SharedOutput::new(out);
                 let lines = self.lines(signatures, naming.clone(), Box::new(out.clone()));
                 Box::new(Together::new(lines, table(Box::new(out))))
             }

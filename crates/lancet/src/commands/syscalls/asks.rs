@@ -6,8 +6,8 @@ use crate::cli::format::{flaw_of_flags, lacks_form};
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
-use report::forms::Chosen;
-use report::syscalls::{FORMATS, STRACE, TableForm};
+use report::forms::{Chosen, ChosenForm};
+use report::syscalls::{FORMATS, STRACE};
 
 impl SyscallsArgs {
     /// What is chosen to show calls.
@@ -20,7 +20,7 @@ impl SyscallsArgs {
 
     /// Whether they are shown by their records.
     pub(super) fn has_records(&self) -> bool {
-        self.chosen().form.is_some()
+        self.chosen().records().is_some()
     }
 
     /// Whether all is as strace does it.
@@ -28,31 +28,16 @@ impl SyscallsArgs {
         std::ptr::eq(self.chosen().format, &STRACE)
     }
 
-    /// How the table of calls is written.
-    pub(super) fn table_form(&self) -> TableForm {
-        match self.chosen().format {
-            Writes::Text { .. } => TableForm::Text,
-            Writes::Records => TableForm::Records,
-            Writes::Stacks => TableForm::Stacks(self.chosen().stacks),
-        }
-    }
-
     /// How the tables of `--leaks` are written, which are those of `lancet calls`.
     pub(super) fn leaks_form(&self) -> Chosen<calls::Format> {
-        let Chosen {
-            format,
-            form,
-            stacks,
-        } = self.chosen();
-        let format = match format {
-            Writes::Records => &calls::JSON,
+        let form = self.chosen().form;
+        match form {
+            ChosenForm::Records(_) => Chosen {
+                format: &calls::JSON,
+                form,
+            },
             // What is open has no stacks, and is not asked for in a form of these.
-            Writes::Text { .. } | Writes::Stacks => &calls::LINES,
-        };
-        Chosen {
-            format,
-            form,
-            stacks,
+            ChosenForm::Text { .. } | ChosenForm::Stacks(_) => Chosen::entry(&calls::LINES),
         }
     }
 

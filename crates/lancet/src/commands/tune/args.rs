@@ -162,7 +162,7 @@ impl TuneArgs {
 
     /// Returns whether it is shown by its records.
     pub fn has_records(&self) -> bool {
-        self.chosen().form.is_some()
+        self.chosen().records().is_some()
     }
 
     /// Returns the beginning of a command line that looks at the same.

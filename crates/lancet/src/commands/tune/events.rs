@@ -26,7 +26,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
         return Err(Usage(says.into()).into());
     }
     interrupt::catch();
-    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().records());
     let begin = Instant::now();
     let go_on =
         || !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit);

@@ -43,7 +43,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
         return watch(&args, &rules);
     }
     let (machine, findings) = audit(&args, &rules)?;
-    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().records());
     match only {
         _ if args.has_records() => json::write(&mut sink.out, &machine, &findings)?,
         Some(rule) => explain::write(&mut sink.out, &machine, rule, &findings[0], &sink.style)?,
@@ -118,7 +118,7 @@ fn verdict(args: &TuneArgs, findings: &[Finding]) -> u8 {
 fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     interrupt::catch();
     let begin = Instant::now();
-    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().form);
+    let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().records());
     let mut guest = Exits::of(&args.pids).map_err(explained)?;
     let mut before: Option<Vec<Finding>> = None;
     let (mut code, mut losses) = (0, Losses::default());

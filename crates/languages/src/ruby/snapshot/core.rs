@@ -9,7 +9,7 @@ use super::globals;
 use super::names::each_named;
 use super::ractors::{Ractors, runs};
 use super::slots::Slots;
-use super::{Maker, Object};
+use super::{HeapSlot, Maker};
 use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
 use foldhash::HashSet;
@@ -126,7 +126,7 @@ impl Walk<'_> {
         let bytes = ruby.size(slot.address, slot_size).unwrap_or(slot_size);
         // The core file has so many.
         let bytes = bytes.min(self.found.bytes);
-        let object = Object {
+        let object = HeapSlot {
             address: slot.address,
             slot: slot_size,
             flags: slot.flags,

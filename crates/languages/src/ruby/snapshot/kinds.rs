@@ -1,7 +1,7 @@
 //! The kind of each object: the VM's name of its type, as `ObjectSpace.dump_all` writes it; for an internal object with its purpose
 //! (`IMEMO:env`), for one of a C type with the name of that type (`DATA:VM/thread`).
 
-use crate::snapshot::stream::Object;
+use crate::snapshot::stream::HeapSlot;
 use foldhash::HashMap;
 use heap::{Builder, EdgeName, KindId, Role};
 use vm::Memory;
@@ -45,7 +45,7 @@ impl Kinds {
         &mut self,
         builder: &mut Builder,
         ruby: &Ruby<M>,
-        object: &Object,
+        object: &HeapSlot,
     ) -> KindId {
         let of = Type::of(object.flags);
         (self.role, self.is_unsized) = (None, false);

@@ -3,7 +3,7 @@
 use super::Maker;
 use super::kinds::Kinds;
 use crate::snapshot::by_target::ByTarget;
-use crate::snapshot::stream::Object;
+use crate::snapshot::stream::HeapSlot;
 use foldhash::HashMap;
 use heap::{EdgeName, TextId};
 use vm::Memory;
@@ -35,7 +35,7 @@ pub struct Names {
 pub fn each_named<M: Memory>(
     ruby: &Ruby<M>,
     kinds: &Kinds,
-    object: &Object,
+    object: &HeapSlot,
     most: u64,
     note: &mut dyn FnMut(u64, Reference),
 ) {
@@ -56,7 +56,7 @@ pub fn each_named<M: Memory>(
 
 impl Maker<'_> {
     /// Adds the references of an object to the builder.
-    pub fn references(&mut self, object: &Object, references: &[u64]) {
+    pub fn references(&mut self, object: &HeapSlot, references: &[u64]) {
         let of = Type::of(object.flags);
         self.read_names(object, references);
         let mut class_left = of != Type::Imemo;
@@ -74,7 +74,7 @@ impl Maker<'_> {
         }
     }
 
-    fn read_names(&mut self, object: &Object, references: &[u64]) {
+    fn read_names(&mut self, object: &HeapSlot, references: &[u64]) {
         let (ruby, kinds) = (&self.ruby, &self.kinds);
         let most = self.builder.budget().edges;
         self.names.known.fill(|note| {
@@ -85,7 +85,7 @@ impl Maker<'_> {
         });
     }
 
-    fn edge_name(&mut self, object: &Object, target: u64, name: Reference) -> EdgeName {
+    fn edge_name(&mut self, object: &HeapSlot, target: u64, name: Reference) -> EdgeName {
         match name {
             Reference::Variable(id) => self.variable(id),
             Reference::Element(index) => EdgeName::Index(u32::try_from(index).unwrap_or(u32::MAX)),
@@ -103,7 +103,7 @@ impl Maker<'_> {
     }
 
     /// The name for a reference without one.
-    fn unnamed(&self, object: &Object, target: u64) -> EdgeName {
+    fn unnamed(&self, object: &HeapSlot, target: u64) -> EdgeName {
         let flags = self.ruby.flags(target).unwrap_or(0);
         if is_code(flags) {
             return EdgeName::Code;

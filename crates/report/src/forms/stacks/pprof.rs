@@ -271,7 +271,7 @@ pub(crate) mod tests {
     use answer::place::Place;
     use flate2::read::GzDecoder;
 
-    use super::super::form::Kind as Weighs;
+    use super::super::form;
     use super::super::form::SAMPLES;
     use super::super::form::tests::{BYTES, Seen, bytes};
     use super::*;
@@ -314,7 +314,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_written_is_read_and_the_same_each_time() {
-        const KINDS: &[Weighs] = &[SAMPLES[0], BYTES[0]];
+        const KINDS: &[form::Kind] = &[SAMPLES[0], BYTES[0]];
         let seen = Seen::new(
             KINDS,
             vec![

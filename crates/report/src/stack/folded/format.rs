@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-impl crate::Format for Format {
+impl crate::FormatEntry for Format {
     fn writes(&self) -> Writes {
         self.writes
     }

@@ -3,14 +3,14 @@
 use super::Lines;
 use super::open::Open;
 use calls::event::{At, End, OfThread};
-use calls::stacks::Open as Left;
+use calls::stacks::OpenCall;
 use calls::tamper::Tampered;
 use prototypes::Captures;
 use std::rc::Rc;
 
 impl Lines<'_> {
     /// A call that a handler left by a jump: the kernel was never asked for its result.
-    pub(super) fn unwound(&mut self, at: At, left: &Left<Rc<Open>>) {
+    pub(super) fn unwound(&mut self, at: At, left: &OpenCall<Rc<Open>>) {
         let open = &left.call;
         if !self.layout.statuses.unfinished || open.number.get().is_none() {
             return;

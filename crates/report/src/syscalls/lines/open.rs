@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use syscalls::{Call, Style};
+use syscalls::{RawCall, Style};
 
 /// A system call that has not returned.
 pub(super) struct Open {
@@ -50,8 +50,8 @@ impl Open {
     }
 
     /// Returns the call with what is known of it, for the crate `syscalls` to write.
-    pub fn call<'a>(&'a self, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
-        Call {
+    pub fn call<'a>(&'a self, returned: Option<(&'a Captures, u64)>) -> RawCall<'a> {
+        RawCall {
             name: &self.plan.name,
             prototype: &self.plan.prototype,
             arguments: &self.arguments,

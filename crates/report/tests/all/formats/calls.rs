@@ -4,10 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, SourceEnd};
 use calls::event::{
-    At, Call, CallEdge, Caller, End as Ended, Event, EventKind, Made, Module, Opened, Return,
-    Shown, Signal,
+    At, Call, CallEdge, Caller, End, Event, EventKind, Made, Module, Opened, Return, Shown, Signal,
 };
 use calls::{Function, Line, Signatures};
 use prototypes::Captures;
@@ -259,8 +258,8 @@ fn story(to: &mut dyn Consumer) {
     };
     main.back(0x900, 0, &[]);
     main.tell(0, EventKind::Forked(73));
-    main.tell(0, EventKind::Ended(Ended::Exited(3)));
-    to.finish(End::default()).expect("memory is written");
+    main.tell(0, EventKind::Ended(End::Exited(3)));
+    to.finish(SourceEnd::default()).expect("memory is written");
 }
 
 /// Those of the prototypes above, which stand in a file of this test's own for a moment.

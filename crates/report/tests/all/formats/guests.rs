@@ -1,10 +1,9 @@
 //! Made-up guests to write down.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use births::analysis::{Census, Frame, SiteCount, TypeCount};
+use births::analysis::{Census, Counts, Frame, SiteCount, TypeCount};
 
 /// A place in Ruby code.
 pub fn frame(path: &str, line: u32, method: &str) -> Arc<Frame> {
@@ -20,14 +19,10 @@ fn site(frames: &[Arc<Frame>], kind: &str, born: u64, live: u64, bytes: u64) -> 
         frames: frames.to_vec(),
         kind: kind.into(),
         internal: kind.starts_with("IMEMO"),
-        born,
-        live,
-        bytes,
-        alive: Default::default(),
-        died_late: 0,
-        allocated: born * 64,
-        grown: 0,
-        growing: 0,
+        counts: Counts {
+            allocated: born * 64,
+            ..Counts::of_births(born, live, bytes)
+        },
     }
 }
 
@@ -35,10 +30,11 @@ fn before(kind: &str, live: u64, bytes: u64) -> TypeCount {
     TypeCount {
         kind: kind.into(),
         internal: kind.starts_with("IMEMO"),
-        live,
-        bytes,
-        grown: 0,
-        growing: 0,
+        counts: Counts {
+            live,
+            bytes,
+            ..Counts::default()
+        },
     }
 }
 
@@ -52,10 +48,7 @@ pub fn shop() -> Census {
     )];
     Census {
         pid: 4242,
-        watch: 0,
-        threads: BTreeSet::new(),
         command: vec!["ruby".into(), "app.rb".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 30.04,
@@ -80,15 +73,9 @@ pub fn shop() -> Census {
             count: Some(40),
             text: "40 births had no room in their table and are not counted".into(),
         }],
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     }
 }
 
@@ -96,37 +83,19 @@ pub fn shop() -> Census {
 pub fn earlier() -> Census {
     let mut guest = shop();
     guest.seconds = 20.0;
-    guest.sites[0] = SiteCount {
-        born: 200_001,
-        live: 100_001,
-        bytes: 4_000_040,
-        ..guest.sites[0].clone()
+    let made = |site: &mut SiteCount, born, live, bytes| {
+        site.counts = Counts {
+            allocated: site.counts.allocated,
+            ..Counts::of_births(born, live, bytes)
+        };
     };
-    guest.sites[1] = SiteCount {
-        bytes: 4_718_592,
-        ..guest.sites[1].clone()
-    };
-    guest.sites[2] = SiteCount {
-        born: 600,
-        live: 14,
-        bytes: 3_360,
-        ..guest.sites[2].clone()
-    };
-    guest.sites[4] = SiteCount {
-        born: 30_000,
-        ..guest.sites[4].clone()
-    };
-    guest.sites[6] = SiteCount {
-        born: 50,
-        live: 40,
-        bytes: 1_600,
-        ..guest.sites[6].clone()
-    };
-    guest.before[0] = TypeCount {
-        live: 21_600,
-        bytes: 1_210_000,
-        ..guest.before[0].clone()
-    };
+    made(&mut guest.sites[0], 200_001, 100_001, 4_000_040);
+    made(&mut guest.sites[1], 12, 12, 4_718_592);
+    made(&mut guest.sites[2], 600, 14, 3_360);
+    made(&mut guest.sites[4], 30_000, 0, 0);
+    made(&mut guest.sites[6], 50, 40, 1_600);
+    let before = &mut guest.before[0].counts;
+    (before.live, before.bytes) = (21_600, 1_210_000);
     guest
 }
 
@@ -151,14 +120,6 @@ pub fn shop_with_stacks() -> Census {
         before: vec![before("String", 2_000, 80_000)],
         gc_pause: None,
         losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
-        followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
         ..shop()
     }
@@ -169,7 +130,11 @@ pub fn leaking() -> Census {
     let alive = |site: SiteCount, alive: [u64; 4]| {
         let mut all = births::analysis::Alive::default();
         all.0[..4].copy_from_slice(&alive);
-        SiteCount { alive: all, ..site }
+        let counts = Counts {
+            alive: all,
+            ..site.counts
+        };
+        SiteCount { counts, ..site }
     };
     let at = |line| [frame("app.rb", line, "call")];
     Census {

@@ -5,7 +5,7 @@ use crate::calls::ring::fixture::Own;
 use capture::outcome::{Bytes, Outcome};
 use std::boxed::Box;
 use std::vec::Vec;
-use wire::calls::record::Wanted;
+use wire::calls::record::RecordedRegisters;
 use wire::calls::{Count, NO_NUMBER, record, row_key};
 
 const SESSION: u32 = 4;
@@ -26,7 +26,7 @@ impl Case {
         let of_read = Box::leak(Box::new(Hook {
             number: 9,
             want: wanted,
-            shape: Wanted::UNKNOWN.shape(true, true).0,
+            shape: RecordedRegisters::UNKNOWN.shape(true, true).0,
             outcome: Outcome {
                 failure: None,
                 bytes: Some(Bytes::Result),

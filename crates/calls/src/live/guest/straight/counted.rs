@@ -84,11 +84,11 @@ impl Image {
             self.word(position, calls::header(left, kind::GAP, position));
             return self.call(position + left, number, ticks);
         }
-        let wanted = record::Wanted {
+        let wanted = record::RecordedRegisters {
             integers: 2,
             narrow: true,
             narrow_result: true,
-            ..record::Wanted::default()
+            ..record::RecordedRegisters::default()
         };
         let shape = wanted.shape(true, true);
         let stack = 0x7fff_0000_0010;
@@ -172,7 +172,7 @@ fn a_ring_becomes_a_recording_call_by_call() {
         let any = rings.for_each_of_ring(u64::MAX, &mut taking);
         assert!(matches!((any, taking.written), (Ok(true), Ok(()))));
     }
-    let end = crate::consumer::End::default();
+    let end = crate::consumer::SourceEnd::default();
     recording.borrow_mut().finish(&end).expect("a recording");
     assert_eq!(straight.aside().count(), 0, "all of them are known");
     if asked("LANCET_COUNTED").is_none() {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use births::analysis::{Frame, SiteCount, TypeCount};
+use births::analysis::{Counts, Frame, SiteCount, TypeCount};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
@@ -20,14 +20,7 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
         frames: vec![Arc::new(frame)],
         kind: kind.into(),
         internal: false,
-        born,
-        live,
-        bytes,
-        alive: Default::default(),
-        died_late: 0,
-        allocated: 0,
-        grown: 0,
-        growing: 0,
+        counts: Counts::of_births(born, live, bytes),
     }
 }
 
@@ -35,9 +28,7 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
 fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: second as f64,
@@ -63,24 +54,17 @@ fn guest(pid: i32, second: u64) -> Census {
         before: vec![TypeCount {
             kind: "String".into(),
             internal: false,
-            live: 21_500,
-            bytes: 1_204_224,
-            grown: 0,
-            growing: 0,
+            counts: Counts {
+                live: 21_500,
+                bytes: 1_204_224,
+                ..Counts::default()
+            },
         }],
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        threads: std::collections::BTreeSet::new(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Ran,
+        ..Census::default()
     }
 }
 

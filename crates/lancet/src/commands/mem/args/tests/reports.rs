@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use births::analysis::{Census, Frame, SiteCount};
+use births::analysis::{Census, Counts, Frame, SiteCount};
 use clap::Parser;
 use report::Style;
 
@@ -57,9 +57,7 @@ fn guest(pid: i32, second: u64) -> Census {
     };
     Census {
         pid,
-        watch: 0,
         command: vec!["puma: worker".into()],
-        root: String::new(),
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: second as f64,
@@ -67,29 +65,12 @@ fn guest(pid: i32, second: u64) -> Census {
             frames: vec![Arc::new(frame)],
             kind: "String".into(),
             internal: false,
-            born: 20 * second,
-            live: 10 * second,
-            bytes: 400 * second,
-            alive: Default::default(),
-            died_late: 0,
-            allocated: 0,
-            grown: 0,
-            growing: 0,
+            counts: Counts::of_births(20 * second, 10 * second, 400 * second),
         }],
-        before: Vec::new(),
-        gc_pause: None,
         walk_pause: Duration::from_millis(1),
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        threads: std::collections::BTreeSet::new(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
         followed: true,
-        collector_off: false,
         uncollected: births::analysis::Uncollected::Unasked,
+        ..Census::default()
     }
 }
 
@@ -135,7 +116,8 @@ fn another_program_of_the_same_id_did_not_grow() {
     reporter.report(vec![anew.clone()]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 10\n", "the living");
     anew.seconds = 2.0;
-    anew.sites[0].live += 3;
+    anew.sites[0].counts.live += 3;
+    anew.sites[0].counts.dead -= 3;
     reporter.report(vec![anew]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 3\n", "the growth");
 }

@@ -1,6 +1,6 @@
 //! A thread that ends in a call that it makes for us: whether its process has ended is read from the process.
 
-use super::{Gadgets, RemoteThread};
+use crate::remote_call::{Gadgets, RemoteThread};
 use process::error::Error;
 use process::guest::{Status, reach_ours};
 use process::maps::Maps;

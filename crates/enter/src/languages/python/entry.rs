@@ -1,7 +1,7 @@
 //! What a Python can be asked for: its row of the table.
 
 use super::{Python, counted, snapshot};
-use crate::entry::{Copy, Count, Entry};
+use crate::languages::entry::{Copy, Count, Entry};
 use vm::Language;
 
 /// What a Python can be asked for.

@@ -1,14 +1,17 @@
 //! The table of the languages whose VMs are entered, and who asks it. A language that is not in it has no function that lets another thread
 //! ask for a safe point: it is copied wherever it stands ([`crate::Entered::copy`]), and asked nothing else.
 
+mod entry;
+mod python;
+mod ruby;
+
 use crate::copyable::Copyable;
 use crate::counted::Counted;
 use crate::entered::Reached;
-use crate::entry::{Copy, Count, Entry};
 use crate::interpreter::Interpreter;
 use crate::opening::Opening;
 use crate::timer::CollectionTimer;
-use crate::{python, ruby};
+use entry::{Copy, Count, Entry};
 use hooks::ScriptStart;
 use inject::Image;
 use inject::tracee::Tracee;
@@ -17,7 +20,7 @@ use std::sync::LazyLock;
 use vm::Language;
 
 /// How each language is entered, in the order in which a process is searched for their VMs.
-const ENTRIES: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
+const ALL: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
 
 /// Why a text is evaluated in no process of another language.
 static NOT_EVALUATED: LazyLock<String> = LazyLock::new(|| {
@@ -33,7 +36,7 @@ static NOT_NOTED: LazyLock<String> = LazyLock::new(|| {
 
 /// Whether a language is in the table, with an entry that is such.
 fn has(language: Language, is_such: impl Fn(&Entry) -> bool) -> bool {
-    let mut entries = ENTRIES.iter();
+    let mut entries = ALL.iter();
     entries.any(|entry| entry.language == language && is_such(entry))
 }
 
@@ -42,7 +45,7 @@ fn has(language: Language, is_such: impl Fn(&Entry) -> bool) -> bool {
 /// # Errors
 /// It has no such VM, or cannot be opened.
 pub fn open(pid: i32, image: &Image, language: Language) -> Result<Box<dyn Interpreter>> {
-    let entry = ENTRIES.iter().find(|entry| entry.language == language);
+    let entry = ALL.iter().find(|entry| entry.language == language);
     let open = entry
         .and_then(|entry| entry.evaluate)
         .ok_or(Error::NotAGuest {
@@ -53,7 +56,7 @@ pub fn open(pid: i32, image: &Image, language: Language) -> Result<Box<dyn Inter
 }
 
 fn counts() -> impl Iterator<Item = (Language, Count)> {
-    let entries = ENTRIES.into_iter();
+    let entries = ALL.into_iter();
     entries.filter_map(|entry| Some((entry.language, entry.count?)))
 }
 
@@ -121,7 +124,7 @@ pub fn open_to_copy(
     opening: Opening,
     births: bool,
 ) -> Result<std::result::Result<Box<dyn Copyable>, String>> {
-    let entries = ENTRIES.into_iter();
+    let entries = ALL.into_iter();
     let copies = entries.filter_map(|entry| Some((entry.language, entry.copy?)));
     let copies = copies.filter(|(_, copy)| copy.births || !births);
     let opens = copies.map(|(language, Copy { open, .. })| (language, open));
@@ -146,7 +149,7 @@ pub fn open_to_copy(
 /// # Errors
 /// It has no VM of which they can be, or one that is not known; it cannot be opened; or it did not come to a safe point in time.
 pub fn open_to_time(pid: i32, image: &Image) -> Result<Box<dyn CollectionTimer>> {
-    let entries = ENTRIES.into_iter();
+    let entries = ALL.into_iter();
     let opens = entries.filter_map(|entry| Some((entry.language, entry.time?)));
     open_first(pid, opens, |open| open(pid, image))
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
-use vm::ruby::{Error as ReadError, Facts, Functions, Ruby, Unsupported, Version};
+use vm::ruby::{self, Facts, Functions, Ruby, Unsupported, Version};
 
 /// A symbol that every Ruby exports and nothing else does.
 const MARK: &str = Language::Ruby.description().mark;
@@ -203,11 +203,11 @@ fn place(symbol: process::symbols::Symbol) -> Option<u64> {
 fn read_facts(
     memory: &GuestMemory,
     address: &dyn Fn(&str) -> Option<u64>,
-) -> std::result::Result<Facts, ReadError> {
+) -> std::result::Result<Facts, ruby::Error> {
     let mut tries = 0;
     loop {
         match Facts::find(memory, address) {
-            Err(ReadError::Garbled { .. } | ReadError::Memory(_)) if tries < READ_TRIES => {
+            Err(ruby::Error::Garbled { .. } | ruby::Error::Memory(_)) if tries < READ_TRIES => {
                 tries += 1;
                 sleep(Duration::from_millis(2));
             }
@@ -216,9 +216,9 @@ fn read_facts(
     }
 }
 
-fn explain(pid: i32, error: ReadError) -> Error {
+fn explain(pid: i32, error: ruby::Error) -> Error {
     match error {
-        ReadError::Unsupported(why @ Unsupported::Broken(_)) => Error::BrokenVm {
+        ruby::Error::Unsupported(why @ Unsupported::Broken(_)) => Error::BrokenVm {
             pid,
             language: Language::Ruby,
             reason: why.to_string(),

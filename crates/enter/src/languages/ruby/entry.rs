@@ -1,7 +1,7 @@
 //! What a Ruby can be asked for: its row of the table.
 
 use super::{collections, counted, evaluation, snapshot};
-use crate::entry::{Copy, Count, Entry};
+use crate::languages::entry::{Copy, Count, Entry};
 use vm::Language;
 
 /// What a Ruby can be asked for.

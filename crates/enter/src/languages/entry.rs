@@ -1,4 +1,4 @@
-//! What the VM of a language can be asked for: each language's folder fills an [`Entry`], `entries` has the table.
+//! What the VM of a language can be asked for: each language's folder fills an [`Entry`], [`super::ALL`] is the table.
 
 use crate::copyable::Copyable;
 use crate::counted::Counted;
