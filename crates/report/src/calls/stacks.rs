@@ -38,13 +38,16 @@ pub(crate) fn weight(asked: Option<usize>, are_noted: bool, rows: &[[u64; 2]]) -
 }
 
 /// What stacks of calls are of, where a form has one weight this one.
-pub(crate) fn about(processes: &Processes, one: usize) -> stacks::About<'static> {
+pub(crate) fn about(processes: &Processes, one: usize) -> stacks::About<'_> {
     let what = ["calls", "time of calls"][one];
     let title = match processes.text() {
         Some(processes) => format!("{processes}: {what}"),
         None => what.to_owned(),
     };
-    stacks::About::titled(title, KINDS, one)
+    stacks::About {
+        process: processes.only(),
+        ..stacks::About::titled(title, KINDS, one)
+    }
 }
 
 /// Writes the rows in a form of stacks.

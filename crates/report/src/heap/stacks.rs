@@ -9,6 +9,7 @@
 //! frame before it dominate. One object alone has the reference that holds it behind its type.
 
 use std::io;
+use std::time::Duration;
 
 use answer::place::Place;
 use heap::answers::Answers;
@@ -50,7 +51,11 @@ impl Stacks for Held<'_> {
         let process = about.command_line.join(" ");
         let what = "who holds the living objects, in bytes";
         let title = format!("{process} (PID {}): {what}", about.pid);
-        stacks::About::titled(title, KINDS, 0)
+        stacks::About {
+            process: stacks::Process::new(about.pid, &about.command_line),
+            time: Some((about.taken_at, Duration::ZERO)),
+            ..stacks::About::titled(title, KINDS, 0)
+        }
     }
 
     fn each(&self, take: &mut Take<'_>) -> io::Result<()> {

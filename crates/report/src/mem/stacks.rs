@@ -98,6 +98,7 @@ impl Stacks for Rows<'_> {
         let title = format!("{}: {what}", self.census.command.join(" "));
         stacks::About {
             first: BYTES,
+            process: stacks::Process::new(self.census.pid, &self.census.command),
             ..stacks::About::titled(title, KINDS, one)
         }
     }

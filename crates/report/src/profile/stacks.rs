@@ -24,9 +24,12 @@ struct Seen<'a> {
 impl Stacks for Seen<'_> {
     fn about(&self) -> stacks::About<'_> {
         let about = self.head.about;
+        let processes = about.processes.iter();
+        let mut processes = processes.map(|one| (one.pid.into(), &*one.command));
         stacks::About {
             title: self.head.title.into(),
             comment: Some(summary(self.profile, self.head)),
+            process: stacks::Process::only(&mut processes),
             time: Some((about.began, about.took)),
             kinds: SAMPLES,
             one: 0,

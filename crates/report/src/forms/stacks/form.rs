@@ -58,6 +58,8 @@ pub struct About<'a> {
     pub title: Cow<'a, str>,
     /// A sentence for who reads a form that has room for sentences.
     pub comment: Option<String>,
+    /// The process that was looked at, if it was one.
+    pub process: Option<Process<'a>>,
     /// When counting began, in nanoseconds since 1970, and for how long was counted.
     pub time: Option<(u64, Duration)>,
     /// What the weights of a stack are.
@@ -79,12 +81,48 @@ impl<'a> About<'a> {
         About {
             comment: Some(title.clone().into_owned()),
             title,
+            process: None,
             time: None,
             kinds,
             one,
             first: one,
             is_ordered: true,
         }
+    }
+}
+
+/// A process that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// Its id.
+    pub pid: u32,
+    /// The words of its command line.
+    pub command: &'a [String],
+}
+
+impl<'a> Process<'a> {
+    /// One with this id, if that is one (of several, counted as one, it is 0).
+    pub fn new(pid: impl Into<i64>, command: &'a [String]) -> Option<Self> {
+        let pid = u32::try_from(pid.into()).ok().filter(|pid| *pid != 0)?;
+        Some(Process { pid, command })
+    }
+
+    /// The process, where these are one.
+    pub fn only(all: &mut dyn Iterator<Item = (i64, &'a [String])>) -> Option<Self> {
+        let (pid, command) = all.next()?;
+        match all.next() {
+            None => Process::new(pid, command),
+            Some(_) => None,
+        }
+    }
+
+    /// The name of its program, without its folder, of which a server has made a sentence now and then: `php-fpm` of `php-fpm: pool www`. Empty
+    /// if it has no command line.
+    pub(super) fn program(&self) -> &str {
+        let line = self.command.first().map_or("", |word| word);
+        let word = line.split(' ').next().unwrap_or(line);
+        let name = word.rsplit('/').next().unwrap_or(word);
+        name.trim_end_matches(':')
     }
 }
 
@@ -106,6 +144,17 @@ pub enum Unit {
     Bytes,
     /// Nanoseconds.
     Nanoseconds,
+}
+
+impl Unit {
+    /// As pprof's format and OpenTelemetry's have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Nanoseconds => "nanoseconds",
+        }
+    }
 }
 
 /// Where stacks were seen: how often.
@@ -188,6 +237,22 @@ impl Stack<'_> {
 pub(super) mod tests {
     use super::*;
 
+    #[test]
+    fn a_program_has_a_short_name() {
+        for (line, name) in [
+            ("/usr/bin/ruby3.1", "ruby3.1"),
+            ("php-fpm: pool www", "php-fpm"),
+            ("puma 5.6.5 (tcp://0.0.0.0:3000) [app]", "puma"),
+        ] {
+            let command = [line.to_owned()];
+            let process = Process {
+                pid: 7,
+                command: &command,
+            };
+            assert_eq!(process.program(), name);
+        }
+    }
+
     pub const BYTES: &[Kind] = &[Kind {
         name: "space",
         unit: Unit::Bytes,
@@ -216,6 +281,7 @@ pub(super) mod tests {
             About {
                 title: "t & u".into(),
                 comment: Some("a sentence".to_owned()),
+                process: None,
                 time: Some((7, Duration::from_secs(1))),
                 kinds: self.kinds,
                 one: 0,

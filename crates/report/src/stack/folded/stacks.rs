@@ -111,7 +111,10 @@ pub(super) struct Titled<'a> {
 
 impl stacks::Stacks for Titled<'_> {
     fn about(&self) -> stacks::About<'_> {
+        let processes = self.stacks.processes.iter();
+        let mut processes = processes.map(|one| (one.pid.into(), &*one.command));
         stacks::About {
+            process: stacks::Process::only(&mut processes),
             // Functions of two files may have one name.
             is_ordered: false,
             ..stacks::About::titled(self.title, stacks::SAMPLES, 0)
