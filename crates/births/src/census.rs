@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::analysis::{
     Alive, Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
@@ -134,6 +134,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         language: source.language,
         version: source.version.to_owned(),
         seconds: source.seconds,
+        taken_at: Some(SystemTime::now()),
         sites: sites.collect(),
         before: before.collect(),
         looks: 0,

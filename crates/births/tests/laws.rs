@@ -79,6 +79,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds,
+        taken_at: None,
         sites,
         before: before
             .into_iter()
@@ -309,6 +310,7 @@ fn a_merge_names_its_guests() {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 3.0,
+        taken_at: None,
         sites: Vec::new(),
         before: Vec::new(),
         gc_pause: None,

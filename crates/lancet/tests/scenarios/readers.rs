@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support::{LIMIT, TempDir, fixtures, lancet, rival, run};
+use super::support::{LIMIT, TempDir, fixtures, lancet, rival, run, soak};
 use super::{answer, scenario};
 
 /// Stacks with their weights.
@@ -29,17 +29,11 @@ fn stacks(lines: &str, begin: &str) -> Stacks {
     stacks
 }
 
-/// The same by the names of the functions alone.
-fn by_name(stacks: &Stacks) -> Stacks {
-    let mut named = Stacks::new();
-    for (stack, weight) in stacks {
-        let frames = stack.split(';');
-        let names = frames.map(|frame| frame.rsplit_once(" (").map_or(frame, |(name, _)| name));
-        *named
-            .entry(names.collect::<Vec<_>>().join(";"))
-            .or_default() += weight;
-    }
-    named
+/// A reader; the soak run does not go without.
+fn reader(name: &str) -> Option<PathBuf> {
+    let found = rival("readers", name);
+    assert!(found.is_some() || !soak(), "there is no {name}");
+    found
 }
 
 /// A profile that was saved, of which each form shows the same.
@@ -74,6 +68,14 @@ impl Saved {
         path
     }
 
+    /// For how many nanoseconds was looked, as its record says.
+    fn took(&self) -> u64 {
+        let text = std::fs::read_to_string(self.shown("json")).expect("text");
+        let took = text.split("\"took_ns\":").nth(1).expect("a time");
+        let digits = took.split(|one: char| !one.is_ascii_digit()).next();
+        digits.unwrap_or("").parse().expect("a number")
+    }
+
     /// Its stacks.
     fn stacks(&self) -> Stacks {
         let text = std::fs::read_to_string(self.shown("folded")).expect("text");
@@ -102,7 +104,10 @@ fn weights_of_mem(form: &str, count: usize, read: impl Fn(&Path) -> String) -> B
     assert!(guest.ends_well());
     let text = read(&path);
     assert!(text.contains("String"), "{text}");
-    let lines = text.lines().filter(|line| !line.starts_with("service "));
+    let about = ["service ", "attributes ", "times ", "range "];
+    let lines = text
+        .lines()
+        .filter(|line| !about.iter().any(|word| line.starts_with(word)));
     let begin = |line: &str| {
         line.splitn(count + 1, ' ')
             .take(count)
@@ -122,7 +127,7 @@ const KINDS: [&str; 4] = [
 
 #[test]
 fn opentelemetry_reads_otlp() {
-    let Some(python) = rival("readers", "opentelemetry-proto") else {
+    let Some(python) = reader("opentelemetry-proto") else {
         return;
     };
     let read = |path: &Path| said(&python, "otlp.py", &[path]);
@@ -132,6 +137,13 @@ fn opentelemetry_reads_otlp() {
     let text = read(&saved.shown("otlp"));
     assert!(text.starts_with("service unknown_service:ruby\n"), "{text}");
     assert_eq!(stacks(&text, "samples count "), saved.stacks());
+    let keys = "\nattributes process.executable.name process.pid service.name\n";
+    assert!(text.contains(keys), "{text}");
+    let times = text.lines().find_map(|line| line.strip_prefix("times "));
+    let times = times.expect("times").split(' ');
+    let times: Vec<u64> = times.map(|time| time.parse().unwrap()).collect();
+    assert_eq!(times[1], saved.took());
+    assert!(times.iter().all(|time| *time != 0), "{times:?}");
     let expected = ["count", "bytes", "count", "bytes"];
     let expected = KINDS
         .iter()
@@ -142,7 +154,7 @@ fn opentelemetry_reads_otlp() {
 
 #[test]
 fn the_firefox_profiler_reads_its_format() {
-    let Some(program) = rival("readers", "profiler-cli") else {
+    let Some(program) = reader("profiler-cli") else {
         return;
     };
     let read = |path: &Path| said(Path::new("python3"), "firefox.py", &[&program, path]);
@@ -150,7 +162,15 @@ fn the_firefox_profiler_reads_its_format() {
         return;
     };
     let text = read(&saved.shown("firefox"));
-    assert_eq!(stacks(&text, "samples "), by_name(&saved.stacks()));
-    let expected = KINDS.map(str::to_owned).into_iter().collect();
-    assert_eq!(weights_of_mem("firefox", 1, read), expected);
+    assert_eq!(stacks(&text, "samples samples "), saved.stacks());
+    let range = text.lines().find_map(|line| line.strip_prefix("range 0 "));
+    let end: f64 = range.expect("a range").parse().expect("a number");
+    let took = saved.took() as f64 / 1e6;
+    assert!((end - took).abs() < 0.001, "{end} {took}");
+    let expected = ["samples", "bytes", "samples", "bytes"];
+    let expected = KINDS
+        .iter()
+        .zip(expected)
+        .map(|(kind, unit)| format!("{kind} {unit}"));
+    assert_eq!(weights_of_mem("firefox", 2, read), expected.collect());
 }

@@ -58,12 +58,17 @@ impl Stacks for Held<'_> {
     fn about(&self) -> stacks::About<'_> {
         let about = self.0.analysis.snapshot().about();
         let process = about.command_line.join(" ");
-        let what = "who holds the living objects, in bytes";
-        let title = format!("{process} (PID {}): {what}", about.pid);
+        let what = "who holds the living objects";
+        let all = format!("{process} (PID {}): {what}", about.pid);
         stacks::About {
             process: stacks::Process::new(about.pid, &about.command_line),
-            time: Some((about.taken_at, Duration::ZERO)),
-            ..stacks::About::titled(title, KINDS, BYTES)
+            times: stacks::Times {
+                began: Some(about.taken_at).filter(|at| *at != 0),
+                took: Some(Duration::ZERO),
+                period: None,
+            },
+            comment: Some(all.clone()),
+            ..stacks::About::titled(format!("{all}, in bytes"), KINDS, BYTES)
         }
     }
 

@@ -30,7 +30,12 @@ impl Stacks for Seen<'_> {
             title: self.head.title.into(),
             comment: Some(summary(self.profile, self.head)),
             process: stacks::Process::only(&mut processes),
-            time: Some((about.began, about.took)),
+            times: stacks::Times {
+                began: Some(about.began).filter(|at| *at != 0),
+                took: Some(about.took),
+                period: None,
+            }
+            .looked(self.profile.rounds),
             kinds: SAMPLES,
             one: 0,
             first: 0,

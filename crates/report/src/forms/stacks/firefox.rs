@@ -5,11 +5,12 @@
 //! it the stack of its caller stands (`prefixOffset`; 0: there is none). Each kind of weight is a thread, so that all of them are in one file.
 //!
 //! The format is one of moments in time, and what we have are sums. So stacks stand side by side, each as wide as its weight, and where a sample
-//! stands in time says nothing else.
+//! stands in time says nothing else. A sample lasts until the next one, so that behind the last one there is one more, without a stack.
 
 mod table;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use indexmap::IndexSet;
 use serde::Serialize;
@@ -35,6 +36,8 @@ const VERSION: u32 = 70;
 const OF_BROWSER: u32 = 36;
 /// How wide all stacks are in time where it is not known for how long was counted, in milliseconds.
 const WIDTH: f64 = 1000.0;
+/// The process id of what is no process, or several.
+const NO_PID: &str = "no single process";
 /// Of the categories below, that of all frames.
 const CODE: u32 = 1;
 
@@ -42,7 +45,9 @@ fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
     let about = stacks.about();
     let mut seen = Seen::default();
     stacks.each(&mut |stack| {
-        seen.add(stack);
+        if stack.weights.iter().any(|weight| *weight != 0) {
+            seen.add(stack);
+        }
         Ok(())
     })?;
     let kinds = 0..about.kinds.len();
@@ -114,10 +119,16 @@ impl Seen {
             name: about.kinds[kind].name,
             is_main_thread: kind == about.first,
             process_type: "default",
-            process_name: process
-                .map_or("lancet".into(), |it| printable(it.program()).into_owned()),
-            pid: process.map_or(0, |it| it.pid).to_string(),
-            tid: kind + 1,
+            process_name: match process {
+                Some(process) => printable(process.program()).into_owned(),
+                None => printable(&about.title).into_owned(),
+            },
+            pid: match process {
+                Some(process) => process.pid.to_string(),
+                None => NO_PID.to_owned(),
+            },
+            // Both may be any text. It is no thread of the process.
+            tid: about.kinds[kind].name,
             process_startup_time: 0,
             process_shutdown_time: None,
             register_time: 0,
@@ -141,15 +152,19 @@ impl Seen {
         let times = rows.iter().map(|row| {
             let time = before * scale;
             before += weight(*row) as f64;
-            // To the microsecond.
-            (time * 1e3).round() / 1e3
+            time
         });
-        let times: Vec<f64> = times.collect();
+        let end = (!rows.is_empty()).then(|| width(about));
+        let times: Vec<f64> = times.chain(end).collect();
+        let length = times.len();
         let of_stack = rows.clone();
-        let length = rows.len();
-        let weigh = move |row: usize| match unit {
-            Unit::Nanoseconds => json!(weight(rows[row]) as f64 / 1e6),
-            Unit::Count | Unit::Bytes => weight(rows[row]).into(),
+        let stack = move |row: usize| of_stack.get(row).and_then(|row| self.counted[*row].0);
+        let weigh = move |row: usize| {
+            let weight = rows.get(row).map_or(0, |row| weight(*row));
+            match unit {
+                Unit::Nanoseconds => json!(weight as f64 / 1e6),
+                Unit::Count | Unit::Bytes => weight.into(),
+            }
         };
         Samples {
             weight_type: match unit {
@@ -158,7 +173,7 @@ impl Seen {
                 Unit::Nanoseconds => "tracing-ms",
             },
             table: Table::new(length)
-                .column("stack", move |row| json!(self.counted[of_stack[row]].0))
+                .column("stack", move |row| json!(stack(row)))
                 .column("time", move |row| times[row].into())
                 .column("weight", weigh),
         }
@@ -167,13 +182,19 @@ impl Seen {
 
 /// For how long was counted, in milliseconds.
 fn width(about: &About<'_>) -> f64 {
-    let took = about.time.map(|(_, took)| took.as_secs_f64() * 1e3);
+    let took = about.times.took.map(milliseconds);
     took.filter(|took| *took > 0.0).unwrap_or(WIDTH)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// What the file is.
 fn meta(about: &About<'_>) -> Value {
-    let began = about.time.map_or(0, |(began, _)| began);
+    // A reader shows neither of the two where it is 0.
+    let began = about.times.began.unwrap_or(0);
+    let interval = about.times.period.map_or(0.0, milliseconds);
     let said = about.comment.as_deref().unwrap_or(&about.title);
     json!({
         "version": OF_BROWSER,
@@ -181,8 +202,10 @@ fn meta(about: &About<'_>) -> Value {
         "product": "lancet",
         "processType": 0,
         "stackwalk": 1,
-        "interval": 1,
+        "interval": interval,
         "startTime": began as f64 / 1e6,
+        "profilingStartTime": 0,
+        "profilingEndTime": width(about),
         "symbolicated": true,
         "usesOnlyOneStackType": true,
         "sourceCodeIsNotOnSearchfox": true,
@@ -197,7 +220,7 @@ fn meta(about: &About<'_>) -> Value {
         ],
         "extra": [{
             "label": "lancet",
-            "entries": [{ "label": "What was counted", "format": "string", "value": printable(said) }],
+            "entries": [{ "label": "About", "format": "string", "value": printable(said) }],
         }],
     })
 }
@@ -286,7 +309,7 @@ struct Thread<'a> {
     process_type: &'a str,
     process_name: String,
     pid: String,
-    tid: usize,
+    tid: &'a str,
     process_startup_time: u32,
     process_shutdown_time: Option<u32>,
     register_time: u32,
@@ -354,7 +377,17 @@ pub(super) mod tests {
             is_whole(&whole);
             let times = samples["time"].as_array().unwrap();
             assert!(times.is_sorted_by_key(|time| time.as_f64()), "{times:?}");
-            let stacks = samples["stack"].as_array().unwrap().iter().map(path);
+            let stacks = samples["stack"].as_array().unwrap().iter();
+            let [began, ended] =
+                ["profilingStartTime", "profilingEndTime"].map(|it| &file["meta"][it]);
+            assert_eq!(began, 0);
+            // Behind the last one is one that is nothing, where the profile ends.
+            if let Some(last) = times.last() {
+                assert_eq!(last.as_f64(), ended.as_f64());
+                let last = ["stack", "weight"].map(|it| samples[it][times.len() - 1].as_f64());
+                assert_eq!(last, [None, Some(0.0)]);
+            }
+            let stacks = stacks.take(times.len().saturating_sub(1)).map(path);
             let weights = samples["weight"].as_array().unwrap().iter();
             let weights = weights.map(|weight| weight.as_f64().unwrap());
             let [name, kind] = [&thread["name"], &samples["weightType"]].map(|it| it.as_str());
@@ -437,7 +470,29 @@ pub(super) mod tests {
         let file: Value = serde_json::from_str(&shown(&FORM, &seen)).unwrap();
         assert_eq!(
             file["threads"][0]["samples"]["time"],
-            json!([0.0, 250.0, 750.0])
+            json!([0.0, 250.0, 750.0, 1000.0])
         );
+        let meta = &file["meta"];
+        assert_eq!(meta["interval"], json!(250.0));
+        assert_eq!(meta["profilingEndTime"], json!(1000.0));
+    }
+
+    /// A reader that asks the threads for their times finds none in those.
+    #[test]
+    fn nothing_that_was_seen_has_a_time_as_well() {
+        let text = shown(&FORM, &Seen::new(BYTES, vec![stack("a", &[0])]));
+        assert_eq!(read(&text), [("space: bytes".to_owned(), Vec::new())]);
+        let file: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(file["meta"]["profilingEndTime"], json!(1000.0));
+        assert_eq!(file["shared"]["stackTable"]["length"], 0);
+    }
+
+    #[test]
+    fn no_process_has_a_number_that_none_has() {
+        let file = shown(&FORM, &Seen::new(BYTES, Vec::new()));
+        let file: Value = serde_json::from_str(&file).unwrap();
+        let thread = &file["threads"][0];
+        let said = ["pid", "tid", "processName"].map(|it| thread[it].as_str().unwrap());
+        assert_eq!(said, [NO_PID, "space", "t & u"]);
     }
 }

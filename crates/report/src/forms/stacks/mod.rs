@@ -20,7 +20,7 @@ mod speedscope;
 mod svg;
 
 pub use folded::FORM as FOLDED;
-pub use form::{About, Frame, Kind, Process, SAMPLES, Stack, StackForm, Stacks, Unit};
+pub use form::{About, Frame, Kind, Process, SAMPLES, Stack, StackForm, Stacks, Times, Unit};
 
 /// The forms, in the order in which help lists them.
 pub static FORMS: &[&StackForm] = &[

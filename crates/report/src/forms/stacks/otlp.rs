@@ -17,11 +17,11 @@ use indexmap::{IndexMap, IndexSet};
 use prost::Message;
 
 use self::messages::{
-    Attribute, Counted, File, Function, Is, Kind, Line, Link, List, Location, Mapping, OfResource,
+    Attribute, Counted, File, Function, Is, Kind, Line, Link, Location, Mapping, OfResource,
     OfScope, Pair, Profile, Resource, Scope, Stack, Tables, Value,
 };
 use super::dictionary::Dictionary;
-use super::form::{About, Process, StackForm, Stacks};
+use super::form::{About, Process, StackForm, Stacks, nanoseconds};
 use crate::text::printable;
 
 /// For collectors of OpenTelemetry and what takes their profiles.
@@ -37,7 +37,12 @@ fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
     let about = stacks.about();
     let mut seen = Seen::new();
     stacks.each(&mut |stack| {
+        // No row of a table is without a sample that leads to it.
+        if stack.weights.iter().all(|weight| *weight == 0) {
+            return Ok(());
+        }
         let places = seen.tables.innermost_first(stack);
+        let places = places.into_iter().map(row).collect();
         let sample = Sample {
             stack: seen.stacks.insert_full(places).0,
             attribute: seen.attribute(stack.kind.as_deref()),
@@ -49,7 +54,26 @@ fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
         }
         Ok(())
     })?;
+    // A name and a unit for each weight, and three words beside them, are texts as well. There are no more functions than locations.
+    let more = 2 * about.kinds.len() + 3;
+    let texts = seen.tables.texts.len() + more;
+    let rows = [
+        texts,
+        seen.tables.locations.len(),
+        seen.stacks.len(),
+        seen.types.len(),
+    ];
+    if rows.into_iter().any(|rows| i32::try_from(rows).is_err()) {
+        return Err(io::Error::other(
+            "these are more stacks than OpenTelemetry's format has numbers for",
+        ));
+    }
     out.write_all(&seen.file(&about).encode_to_vec())
+}
+
+/// The number of a row as the format has it. Of more rows than that no file is written.
+fn row(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// What tells a sample: the numbers of its stack and of its attribute (0: it has none).
@@ -63,7 +87,7 @@ struct Sample {
 struct Seen {
     tables: Dictionary,
     /// The places of each, the innermost first.
-    stacks: IndexSet<Vec<usize>>,
+    stacks: IndexSet<Vec<i32>>,
     /// The types of what was counted; the first one is none.
     types: IndexSet<String>,
     /// The sums of each kind of weight.
@@ -113,10 +137,16 @@ impl Seen {
     /// The samples of one kind of weight. What has none is not among them.
     fn profile(&mut self, about: &About<'_>, kind: usize) -> Profile {
         let weighs = about.kinds[kind];
-        let (began, took) = about.time.unwrap_or_default();
+        let times = about.times;
+        let mut text = |text: &str| row(self.tables.text(text));
+        let [name, unit] = [weighs.name, weighs.unit.name()].map(&mut text);
+        let period_is = times.period.map(|_| Kind {
+            name: text("wall"),
+            unit: text("nanoseconds"),
+        });
         let samples = self.samples.iter().map(|(sample, weights)| Counted {
-            stack: sample.stack as i32,
-            attributes: Some(sample.attribute as i32)
+            stack: row(sample.stack),
+            attributes: Some(row(sample.attribute))
                 .filter(|number| *number != 0)
                 .into_iter()
                 .collect(),
@@ -124,12 +154,11 @@ impl Seen {
         });
         Profile {
             samples: samples.filter(|sample| sample.values != [0]).collect(),
-            kind: Some(Kind {
-                name: self.tables.text(weighs.name) as i32,
-                unit: self.tables.text(weighs.unit.name()) as i32,
-            }),
-            began,
-            nanoseconds: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+            kind: Some(Kind { name, unit }),
+            began: times.began.unwrap_or(0),
+            nanoseconds: times.took.map_or(0, |took| nanoseconds(took) as u64),
+            period_is,
+            period: times.period.map_or(0, nanoseconds),
         }
     }
 
@@ -137,7 +166,7 @@ impl Seen {
     fn dictionary(mut self) -> Tables {
         let key = match self.types.len() {
             1 => 0,
-            _ => self.tables.text("type"),
+            _ => self.tables.text(TYPE),
         };
         let attributes = self
             .types
@@ -146,27 +175,26 @@ impl Seen {
             .map(|(number, kind)| match number {
                 0 => Attribute::default(),
                 _ => Attribute {
-                    key: key as i32,
+                    key: row(key),
                     value: Some(Value::text(kind)),
                 },
             });
         let functions = self.tables.functions.iter().map(|function| Function {
-            name: function.name as i32,
-            file: function.file as i32,
+            name: row(function.name),
+            file: row(function.file),
         });
         let locations = self.tables.locations.iter().enumerate();
         let locations = locations.map(|(number, location)| Location {
             lines: match number {
                 0 => Vec::new(),
                 _ => vec![Line {
-                    function: location.function as i32,
+                    function: row(location.function),
                     line: location.line.into(),
                 }],
             },
         });
-        let stacks = self.stacks.iter().map(|places| Stack {
-            locations: places.iter().map(|place| *place as i32).collect(),
-        });
+        let stacks = self.stacks.into_iter();
+        let stacks = stacks.map(|locations| Stack { locations });
         Tables {
             mappings: vec![Mapping {}],
             locations: locations.collect(),
@@ -183,8 +211,11 @@ impl Seen {
     }
 }
 
+/// The attribute that names the type of what was counted.
+const TYPE: &str = "lancet.type";
+
 /// What OpenTelemetry's conventions call a process. Without a name of the service many a store takes nothing; this is what the conventions have
-/// where nobody gave it one.
+/// where nobody gave it one. The command line may have secrets in it, and is to go to no other machine.
 fn attributes(process: Option<Process<'_>>) -> Vec<Pair> {
     let program = process.map_or("".into(), |process| {
         printable(process.program()).into_owned()
@@ -195,21 +226,12 @@ fn attributes(process: Option<Process<'_>>) -> Vec<Pair> {
     };
     let mut all = vec![Pair::new("service.name", Value::text(&service))];
     if let Some(process) = process {
-        let words = process
-            .command
-            .iter()
-            .map(|word| Value::text(&printable(word)));
-        let words = List {
-            values: words.collect(),
-        };
-        all.push(Pair::new(
-            "process.pid",
-            Value::of(Is::Number(process.pid.into())),
-        ));
-        all.push(Pair::new(
-            "process.command_args",
-            Value::of(Is::List(words)),
-        ));
+        let pid = Value::of(Is::Number(process.pid.into()));
+        all.push(Pair::new("process.pid", pid));
+        if !program.is_empty() {
+            let name = Value::text(&program);
+            all.push(Pair::new("process.executable.name", name));
+        }
     }
     all
 }
@@ -249,7 +271,7 @@ pub(super) mod tests {
             let frames: Vec<_> = stack.locations.iter().rev().map(frame).collect();
             let kind = sample.attributes.first().map(|number| {
                 let attribute = &tables.attributes[*number as usize];
-                assert_eq!(text(attribute.key), "type");
+                assert_eq!(text(attribute.key), TYPE);
                 match attribute.value.as_ref().and_then(|value| value.is.as_ref()) {
                     Some(Is::Text(kind)) => kind.clone(),
                     other => panic!("{other:?}"),
@@ -292,24 +314,35 @@ pub(super) mod tests {
         ];
         assert_eq!(read(&written), expected);
         let file = File::decode(&*written).unwrap();
-        assert_eq!(file.resources[0].scopes[0].profiles[0].began, 7);
+        let tables = file.dictionary.unwrap();
+        let profile = &file.resources[0].scopes[0].profiles[0];
+        assert_eq!((profile.began, profile.nanoseconds), (7, 1_000_000_000));
+        assert_eq!(profile.period, 250_000_000);
+        let period = profile.period_is.unwrap();
+        let words = [period.name, period.unit].map(|number| &*tables.texts[number as usize]);
+        assert_eq!(words, ["wall", "nanoseconds"]);
+    }
+
+    #[test]
+    fn what_weighs_nothing_is_in_no_table() {
+        let seen = Seen::new(SAMPLES, vec![stack("main lost", &[0])]);
+        let tables = File::decode(&*bytes(&FORM, &seen)).unwrap().dictionary;
+        let tables = tables.unwrap();
+        assert_eq!([tables.stacks.len(), tables.locations.len()], [1, 1]);
+        assert!(!tables.texts.contains(&"lost".to_owned()));
     }
 
     #[test]
     fn a_process_has_the_name_of_its_program() {
-        let command = ["/usr/bin/ruby".to_owned(), "a\u{1b}.rb".to_owned()];
+        let command = ["/usr/bin/ru\u{1b}by", "--password=secret"].map(str::to_owned);
         let process = Process {
             pid: 42,
             command: &command,
         };
-        let words = ["/usr/bin/ruby", "a\\x1b.rb"].map(Value::text).to_vec();
         let expected = [
-            Pair::new("service.name", Value::text("unknown_service:ruby")),
+            Pair::new("service.name", Value::text("unknown_service:ru\\x1bby")),
             Pair::new("process.pid", Value::of(Is::Number(42))),
-            Pair::new(
-                "process.command_args",
-                Value::of(Is::List(List { values: words })),
-            ),
+            Pair::new("process.executable.name", Value::text("ru\\x1bby")),
         ];
         assert_eq!(attributes(Some(process)), expected);
         let nobody = [Pair::new("service.name", Value::text("unknown_service"))];

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use prost::Message;
 
 use super::dictionary::Dictionary;
-use super::form::{About, StackForm, Stacks};
+use super::form::{About, StackForm, Stacks, nanoseconds};
 
 /// For `pprof` and what reads its format.
 pub(super) static FORM: StackForm = StackForm {
@@ -52,7 +52,7 @@ fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
 /// A file that says what stacks are of, and has none yet.
 fn head(about: &About<'_>, tables: &mut Dictionary) -> File {
     let mut text = |text: &str| tables.text(text) as i64;
-    let (began, took) = about.time.unwrap_or_default();
+    let times = about.times;
     let kinds = about.kinds.iter().map(|kind| Kind {
         name: text(kind.name),
         unit: text(kind.unit.name()),
@@ -67,8 +67,13 @@ fn head(about: &About<'_>, tables: &mut Dictionary) -> File {
             has_files: true,
             has_lines: true,
         }],
-        began: i64::try_from(began).unwrap_or(i64::MAX),
-        nanoseconds: i64::try_from(took.as_nanos()).unwrap_or(i64::MAX),
+        began: i64::try_from(times.began.unwrap_or(0)).unwrap_or(i64::MAX),
+        nanoseconds: times.took.map_or(0, nanoseconds),
+        period_is: times.period.map(|_| Kind {
+            name: text("wall"),
+            unit: text("nanoseconds"),
+        }),
+        period: times.period.map_or(0, nanoseconds),
         comments: about.comment.iter().map(|comment| text(comment)).collect(),
         ..File::default()
     }
@@ -117,6 +122,10 @@ struct File {
     began: i64,
     #[prost(int64, tag = "10")]
     nanoseconds: i64,
+    #[prost(message, optional, tag = "11")]
+    period_is: Option<Kind>,
+    #[prost(int64, tag = "12")]
+    period: i64,
     #[prost(int64, repeated, tag = "13")]
     comments: Vec<i64>,
     #[prost(int64, tag = "14")]

@@ -48,7 +48,7 @@ impl Pair {
 /// `AnyValue` of the format.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Value {
-    #[prost(oneof = "Is", tags = "1, 3, 5")]
+    #[prost(oneof = "Is", tags = "1, 3")]
     pub is: Option<Is>,
 }
 
@@ -58,8 +58,6 @@ pub(super) enum Is {
     Text(String),
     #[prost(int64, tag = "3")]
     Number(i64),
-    #[prost(message, tag = "5")]
-    List(List),
 }
 
 impl Value {
@@ -70,13 +68,6 @@ impl Value {
     pub fn text(text: &str) -> Self {
         Value::of(Is::Text(text.to_owned()))
     }
-}
-
-/// `ArrayValue` of the format.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct List {
-    #[prost(message, repeated, tag = "1")]
-    pub values: Vec<Value>,
 }
 
 /// `ScopeProfiles` of the format.
@@ -107,6 +98,10 @@ pub(super) struct Profile {
     pub began: u64,
     #[prost(uint64, tag = "4")]
     pub nanoseconds: u64,
+    #[prost(message, optional, tag = "5")]
+    pub period_is: Option<Kind>,
+    #[prost(int64, tag = "6")]
+    pub period: i64,
 }
 
 /// `ValueType` of the format.
