@@ -90,7 +90,7 @@ deps-test: deps
 	@.ci/apt python3 python3-venv python3-greenlet python3-numpy
 # The gem and the wheel: built, installed, and what their pages show for tests.
 	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations ruby-sidekiq python3-pytest python3-uvicorn python3-websockets
-	@.ci/rival py-spy
+	@.ci/rival py-spy opentelemetry-proto
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl
@@ -187,6 +187,9 @@ deps-soak: deps-test
 	@.ci/rival redmine
 # Built from its source, in minutes: one test holds our frames against it, and the bench.
 	@.ci/rival rbspy
+# What reads forms that lancet writes; npm installs one of them, with the node that it wants. The nodejs of others has npm in it.
+	@command -v npm >/dev/null || .ci/apt npm
+	@.ci/rival --must opentelemetry-proto profiler-cli
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
@@ -203,6 +206,7 @@ soak: deps-soak roots
 		cargo test -p lancet --test patch
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside -- redmine release::
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack rivals::
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test scenarios readers::
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test all growth::
 	crates/switch/soak
 	CARGO_TARGET_DIR=$(TARGET)/miri MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks" PROPTEST_CASES=4 \

@@ -1,7 +1,7 @@
 //! Converts a guest's tally to a census of the analysis.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::analysis::{
     Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
@@ -107,6 +107,7 @@ pub fn census_of(source: Source, tally: &Tally) -> Census {
         language: source.language,
         version: source.version.to_owned(),
         seconds: source.seconds,
+        taken_at: Some(SystemTime::now()),
         sites: sites.collect(),
         before: before.collect(),
         looks: 0,

@@ -74,6 +74,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds,
+        taken_at: None,
         sites,
         before: before
             .into_iter()
@@ -296,6 +297,7 @@ fn a_merge_names_its_guests() {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 3.0,
+        taken_at: None,
         sites: Vec::new(),
         walk_pause: Duration::from_millis(4),
         followed: true,

@@ -11,7 +11,7 @@
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
-//! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown; or stacks: folded, speedscope, a flame graph, pprof |
+//! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown; or stacks: folded, speedscope, a flame graph, the Firefox profiler, pprof, OpenTelemetry |
 //! | [`losses`] | what was lost in a run of any command, as a record |
 //! | [`text`], [`figures`], `columns`, [`style`], [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
 //!

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use process::rss::Rss;
 use vm::Language;
@@ -87,6 +87,8 @@ pub struct Census {
     pub version: String,
     /// Seconds for which births had been counted.
     pub seconds: f64,
+    /// When it was taken, if that is known.
+    pub taken_at: Option<SystemTime>,
     /// Objects born while we watched, by place and type.
     pub sites: Vec<SiteCount>,
     /// Living objects that were born before lancet came, by type.

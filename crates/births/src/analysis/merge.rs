@@ -48,6 +48,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             .iter()
             .map(|c| c.seconds)
             .fold(first.seconds, f64::max),
+        taken_at: censuses.iter().filter_map(|census| census.taken_at).max(),
         sites: merged_sites(censuses),
         before: merged_before(censuses),
         gone: merged_gone(censuses),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Total};
 use crate::snapshot::Site;
 use crate::text::TextId;
 
@@ -18,8 +18,8 @@ pub struct Node {
     pub retained: u64,
     /// The part of that which is in none of `below`: their own bytes, and those of nodes that are too small to be shown.
     pub own: u64,
-    /// The bytes of these objects themselves by the line that made them, where it is known; the most first.
-    pub made: Vec<(Site, u64)>,
+    /// These objects themselves by the line that made them, where it is known; those with the most bytes first.
+    pub made: Vec<(Site, Total)>,
     /// Number of the object that retains most of them.
     pub largest: u32,
     /// What they dominate, the largest first.
@@ -96,17 +96,18 @@ fn below(analysis: &Analysis, holders: &[Option<u32>], limits: Limits) -> Vec<No
     nodes.collect()
 }
 
-/// The bytes of objects by the line that made them.
-fn made(analysis: &Analysis, objects: &[u32]) -> Vec<(Site, u64)> {
+/// Objects by the line that made them.
+fn made(analysis: &Analysis, objects: &[u32]) -> Vec<(Site, Total)> {
     let snapshot = analysis.snapshot();
-    let mut sites: HashMap<Site, u64> = HashMap::new();
+    let mut sites: HashMap<Site, Total> = HashMap::new();
     for object in objects {
         if let Some(site) = snapshot.site(*object) {
             let sum = sites.entry(site).or_default();
-            *sum = sum.saturating_add(snapshot.bytes(*object));
+            sum.objects += 1;
+            sum.bytes = sum.bytes.saturating_add(snapshot.bytes(*object));
         }
     }
-    let mut made: Vec<(Site, u64)> = sites.into_iter().collect();
-    made.sort_by_key(|(site, bytes)| (std::cmp::Reverse(*bytes), *site));
+    let mut made: Vec<(Site, Total)> = sites.into_iter().collect();
+    made.sort_by_key(|(site, sum)| (std::cmp::Reverse(sum.bytes), *site));
     made
 }

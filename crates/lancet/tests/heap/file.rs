@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use heap::{About, Builder, EdgeName, Object, Role, RootKind, RootName};
+use serde_json::{Value, json};
 
 use crate::support::{LIMIT, Output, TempDir, lancet, run};
 
@@ -50,6 +51,24 @@ pub fn write(path: &Path, orders: u64, lost: bool) {
 fn asked(words: &[&str]) -> Output {
     let mut command = lancet();
     run(command.arg("heap").args(words), LIMIT)
+}
+
+#[test]
+fn stacks_have_objects_and_bytes() {
+    let folder = TempDir::new("heap-file");
+    let file = folder.join("a.heap");
+    write(&file, 5000, false);
+    let output = asked(&[file.to_str().expect("UTF-8"), "--format", "firefox"]);
+    let profile: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    for (thread, name, weights) in [
+        (0, "inuse_objects", [1, 5_000]),
+        (1, "inuse_space", [100, 200_000]),
+    ] {
+        let thread = &profile["threads"][thread];
+        assert_eq!(thread["name"], name);
+        assert_eq!(thread["samples"]["weight"], json!(weights), "{name}");
+    }
+    assert_eq!(profile["meta"]["initialSelectedThreads"], json!([1]));
 }
 
 #[test]

@@ -202,6 +202,20 @@ fn has_stacks(guest: &Guest, line: &str, script: &str) {
         svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
         "{line}: {svg}"
     );
+    let firefox: Value = serde_json::from_str(&shown("firefox")).expect("JSON");
+    let threads = firefox["threads"].as_array().into_iter().flatten();
+    let samples = threads.filter_map(|thread| thread["samples"]["length"].as_u64());
+    assert!(
+        samples.max().is_some_and(|samples| samples > 0),
+        "{line}: {firefox}"
+    );
+    assert_eq!(
+        firefox["threads"][0]["pid"],
+        guest.pid.to_string(),
+        "{line}"
+    );
+    let otlp = shown("otlp");
+    assert!(otlp.contains("unknown_service:ruby"), "{line}: {otlp}");
     // What is no text is told by its first bytes: gzip's.
     let pprof = answer(guest, &format!("{line} --format pprof"));
     assert!(pprof.stdout.starts_with('\u{1f}'), "{line}: {pprof:?}");

@@ -7,6 +7,7 @@ mod support;
 
 mod first_ended;
 mod forms;
+mod readers;
 mod tutorial;
 
 use std::path::PathBuf;

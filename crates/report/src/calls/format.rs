@@ -9,7 +9,7 @@ use calls::descriptors::StillOpen;
 use calls::signatures::Signatures;
 use calls::summary::{Key, Order, Row};
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The rows of `-c` in their order, and what their figures mean.
 pub struct Counted<'a> {
@@ -21,6 +21,8 @@ pub struct Counted<'a> {
     pub order: Option<Order>,
     /// Times hold what it costs to note a call.
     pub are_noted: bool,
+    /// When it began, if that is known.
+    pub began: Option<SystemTime>,
     /// How long what was counted lasted.
     pub lasted: Duration,
     /// Nanoseconds in one tick of the clock that times were taken with.

@@ -5,6 +5,7 @@ use calls::event::{Event, EventKind, Opened};
 use std::io::{self, Write};
 
 use super::json::process;
+use crate::forms::stacks;
 
 /// So many are told one by one: a program that is followed may make any number of children.
 const MOST: usize = 1000;
@@ -37,6 +38,12 @@ impl Processes {
             0 => first,
             more => format!("{first} and {more} more"),
         })
+    }
+
+    /// The process, where there is one.
+    pub(super) fn only(&self) -> Option<stacks::Process<'_>> {
+        let known = self.known.iter();
+        stacks::Process::only(&mut known.map(|(pid, opened)| ((*pid).into(), &*opened.command)))
     }
 
     /// Writes a record for each.

@@ -8,7 +8,7 @@ use calls::summary::{Order, Row};
 
 use super::Processes;
 use super::format::Counted;
-use crate::forms::stacks::{self, Frame, Kind, Stack, Stacks, Unit};
+use crate::forms::stacks::{self, Frame, Kind, Stack, Stacks, Times, Unit};
 
 /// What is counted of calls.
 const KINDS: &[Kind] = &[
@@ -37,14 +37,20 @@ pub(crate) fn weight(asked: Option<usize>, are_noted: bool, rows: &[[u64; 2]]) -
     }
 }
 
-/// What stacks of calls are of, where a form has one weight this one.
-pub(crate) fn about(processes: &Processes, one: usize) -> stacks::About<'static> {
+/// What stacks of calls are of that were counted then, where a form has one weight this one.
+pub(crate) fn about(processes: &Processes, times: Times, one: usize) -> stacks::About<'_> {
     let what = ["calls", "time of calls"][one];
-    let title = match processes.text() {
+    let known = processes.text();
+    let title = match &known {
         Some(processes) => format!("{processes}: {what}"),
         None => what.to_owned(),
     };
-    stacks::About::titled(title, KINDS, one)
+    stacks::About {
+        process: processes.only(),
+        times,
+        comment: known,
+        ..stacks::About::titled(title, KINDS, one)
+    }
 }
 
 /// Writes the rows in a form of stacks.
@@ -69,7 +75,9 @@ impl Stacks for Called<'_> {
         };
         let rows = counted.rows.iter();
         let rows: Vec<_> = rows.map(|(_, row)| weights(row, counted.unit)).collect();
-        about(counted.processes, weight(asked, counted.are_noted, &rows))
+        let times = Times::counted(counted.began, Some(counted.lasted));
+        let one = weight(asked, counted.are_noted, &rows);
+        about(counted.processes, times, one)
     }
 
     fn each(&self, take: &mut dyn FnMut(&Stack<'_>) -> io::Result<()>) -> io::Result<()> {

@@ -7,7 +7,7 @@ use calls::Event;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Collects rows and writes them when nothing comes any more.
 pub struct Summary {
@@ -16,7 +16,7 @@ pub struct Summary {
     /// The order that was asked for.
     order: Option<Order>,
     /// When what runs was begun to be watched; `None` = it was recorded.
-    began: Option<Instant>,
+    began: Option<(Instant, SystemTime)>,
     chosen: Chosen<Format>,
     out: Box<dyn Write>,
 }
@@ -44,14 +44,14 @@ impl Summary {
     /// Of what runs, from now on.
     pub fn live(self) -> Self {
         Summary {
-            began: Some(Instant::now()),
+            began: Some((Instant::now(), SystemTime::now())),
             ..self
         }
     }
 
     /// How long what is counted lasted: of a recording, from the first call to the last.
     fn lasted(&self) -> Duration {
-        let watched = self.began.map(|began| began.elapsed());
+        let watched = self.began.map(|(began, _)| began.elapsed());
         watched.or(self.rows.lasted()).unwrap_or_default()
     }
 }
@@ -74,6 +74,7 @@ impl Consumer for Summary {
             rows: &self.rows.sorted(self.order.unwrap_or_default()),
             order: self.order,
             are_noted: self.rows.are_noted(),
+            began: self.began.map(|(_, at)| at),
             lasted: self.lasted(),
             unit: self.rows.unit(),
             still_open: self.rows.still_open(),

@@ -172,7 +172,9 @@ mod tests {
                 "folded",
                 "speedscope",
                 "svg",
-                "pprof"
+                "firefox",
+                "pprof",
+                "otlp"
             ]
         );
         assert_eq!(Chosen::by_default(LIST, false).name(), "table");

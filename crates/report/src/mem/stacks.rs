@@ -8,6 +8,7 @@
 //! The kinds of weights have the names and the order of the heap profiles of Go, which programs that read pprof's format know.
 
 use std::io;
+use std::time::Duration;
 
 use births::analysis::{Census, Counts, Delta, Growth, Key, Report};
 
@@ -54,6 +55,8 @@ const fn kind(name: &'static str, unit: Unit) -> Kind {
 /// Rows with their weights.
 struct Rows<'a> {
     census: &'a Census,
+    /// For how many seconds was counted.
+    seconds: f64,
     weight: Weight,
     rows: Vec<(&'a Key, bool, Vec<u64>)>,
     rest: Option<Vec<u64>>,
@@ -66,6 +69,7 @@ pub fn holding<'a>(census: &'a Census, report: &'a Report, weight: Weight) -> im
     let rows = rows.map(|row| (&row.key, row.before, weights(&row.counts)));
     Rows {
         census,
+        seconds: census.seconds,
         weight,
         rows: rows.collect(),
         rest: report.rest.as_ref().map(|rest| weights(&rest.counts)),
@@ -82,6 +86,7 @@ pub fn grown<'a>(census: &'a Census, growth: &'a Growth, weight: Weight) -> impl
     let rows = rows.map(|row| (&row.key, row.before, weights(&row.delta)));
     Rows {
         census,
+        seconds: growth.seconds,
         weight,
         rows: rows.collect(),
         rest: growth.rest.as_ref().map(|rest| weights(&rest.delta)),
@@ -95,9 +100,16 @@ impl Stacks for Rows<'_> {
             Weight::Live => (2, "living objects"),
             Weight::Bytes => (BYTES, "bytes of living objects"),
         };
-        let title = format!("{}: {what}", self.census.command.join(" "));
+        let command = self.census.command.join(" ");
+        let title = format!("{command}: {what}");
+        let took = Duration::try_from_secs_f64(self.seconds).ok();
+        let end = self.census.taken_at;
+        let began = end.and_then(|end| end.checked_sub(took?));
         stacks::About {
             first: BYTES,
+            comment: Some(command),
+            times: stacks::Times::counted(began, took),
+            process: stacks::Process::new(self.census.pid, &self.census.command),
             ..stacks::About::titled(title, KINDS, one)
         }
     }
@@ -149,6 +161,7 @@ fn frame(frame: &births::analysis::Frame) -> Frame<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::SystemTime;
 
     use births::analysis::{By, Rest, Row};
 
@@ -201,7 +214,18 @@ mod tests {
             verdict: None,
         };
         let mut seen = Vec::new();
-        let census = Census::default();
+        let census = Census {
+            seconds: 2.0,
+            taken_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(5)),
+            command: vec!["ruby".to_owned()],
+            ..Census::default()
+        };
+        let about = holding(&census, &report, Weight::Live);
+        let about = about.about();
+        assert_eq!(about.times.began, Some(3_000_000_000));
+        assert_eq!(about.times.took, Some(Duration::from_secs(2)));
+        // Of the four weights it names none.
+        assert_eq!(about.comment.as_deref(), Some("ruby"));
         holding(&census, &report, Weight::Live)
             .each(&mut |stack| {
                 assert_eq!(stack.weights, [5, 200, 2, 80]);

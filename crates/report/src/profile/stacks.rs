@@ -24,10 +24,18 @@ struct Seen<'a> {
 impl Stacks for Seen<'_> {
     fn about(&self) -> stacks::About<'_> {
         let about = self.head.about;
+        let processes = about.processes.iter();
+        let mut processes = processes.map(|one| (one.pid.into(), &*one.command));
         stacks::About {
             title: self.head.title.into(),
             comment: Some(summary(self.profile, self.head)),
-            time: Some((about.began, about.took)),
+            process: stacks::Process::only(&mut processes),
+            times: stacks::Times {
+                began: Some(about.began).filter(|at| *at != 0),
+                took: Some(about.took),
+                period: None,
+            }
+            .looked(self.profile.rounds),
             kinds: SAMPLES,
             one: 0,
             first: 0,

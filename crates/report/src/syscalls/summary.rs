@@ -19,7 +19,7 @@ use calls::stacks::{Kept, OpenCalls};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// One row: its name, which says who makes the call, and what was counted.
 struct Row {
@@ -89,6 +89,8 @@ impl Kept for Open {
 pub struct Summary {
     /// Which processes are counted.
     processes: Processes,
+    /// Since when: what runs, from the beginning of the command on.
+    began: (Instant, SystemTime),
     rows: Vec<Row>,
     by_name: HashMap<String, usize>,
     /// The row of each site; the site is kept, so that its addresses stay its own.
@@ -127,6 +129,7 @@ impl Summary {
     ) -> Self {
         Summary {
             processes: Processes::default(),
+            began: (Instant::now(), SystemTime::now()),
             rows: Vec::new(),
             by_name: HashMap::new(),
             sites: HashMap::new(),
@@ -331,7 +334,9 @@ impl forms::Stacks for Called<'_> {
         };
         let rows: Vec<_> = self.rows.iter().map(|row| weights(&row.figures)).collect();
         let one = weight(asked, self.table.are_noted, &rows);
-        about(&self.table.processes, one)
+        let (began, at) = self.table.began;
+        let times = forms::Times::counted(Some(at), Some(began.elapsed()));
+        about(&self.table.processes, times, one)
     }
 
     fn each(&self, take: &mut dyn FnMut(&forms::Stack<'_>) -> io::Result<()>) -> io::Result<()> {

@@ -99,6 +99,8 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
     let title = sampled.title(sampled.rounds);
     let head = Head {
         title: &title,
+        began: sampled.began,
+        took: sampled.took,
         stacks: args.chosen().stacks(),
     };
     let format = args.chosen().format;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use answer::place::Place;
 
@@ -56,10 +56,12 @@ pub trait Stacks {
 pub struct About<'a> {
     /// What was looked at, as a line above a picture.
     pub title: Cow<'a, str>,
-    /// A sentence for who reads a form that has room for sentences.
+    /// The same without the one weight, for a form that has all of them.
     pub comment: Option<String>,
-    /// When counting began, in nanoseconds since 1970, and for how long was counted.
-    pub time: Option<(u64, Duration)>,
+    /// The process that was looked at, if it was one.
+    pub process: Option<Process<'a>>,
+    /// When that was.
+    pub times: Times,
     /// What the weights of a stack are.
     pub kinds: &'static [Kind],
     /// Which of them a form has that has one.
@@ -79,12 +81,89 @@ impl<'a> About<'a> {
         About {
             comment: Some(title.clone().into_owned()),
             title,
-            time: None,
+            process: None,
+            times: Times::default(),
             kinds,
             one,
             first: one,
             is_ordered: true,
         }
+    }
+}
+
+/// When was counted, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// When counting began, in nanoseconds since 1970.
+    pub began: Option<u64>,
+    /// For how long was counted.
+    pub took: Option<Duration>,
+    /// How much time was between one look and the next, on average.
+    pub period: Option<Duration>,
+}
+
+impl Times {
+    /// Of what was counted all the time, from then on for so long.
+    pub fn counted(began: Option<SystemTime>, took: Option<Duration>) -> Self {
+        let since = began.and_then(|began| began.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Times {
+            began: since.map(|since| nanoseconds(since) as u64),
+            took,
+            period: None,
+        }
+    }
+
+    /// Of looks, so many in that time.
+    #[must_use]
+    pub fn looked(self, looks: u64) -> Self {
+        let each = |took: Duration| took.as_nanos().checked_div(looks.into());
+        let each = self.took.and_then(each).filter(|each| *each != 0);
+        Times {
+            period: each.map(|each| Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX))),
+            ..self
+        }
+    }
+}
+
+/// A time as formats have it whose numbers have a sign.
+pub(super) fn nanoseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A process that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// Its id.
+    pub pid: u32,
+    /// The words of its command line.
+    pub command: &'a [String],
+}
+
+impl<'a> Process<'a> {
+    /// One with this id, if that is one (of several, counted as one, it is 0).
+    pub fn new(pid: impl Into<i64>, command: &'a [String]) -> Option<Self> {
+        let pid = u32::try_from(pid.into()).ok().filter(|pid| *pid != 0)?;
+        Some(Process { pid, command })
+    }
+
+    /// The process, where these are one.
+    pub fn only(all: &mut dyn Iterator<Item = (i64, &'a [String])>) -> Option<Self> {
+        let (pid, command) = all.next()?;
+        match all.next() {
+            None => Process::new(pid, command),
+            Some(_) => None,
+        }
+    }
+
+    /// The name of its program, without its folder, of which a server has made a sentence now and then: `php-fpm` of `php-fpm: pool www`. Empty
+    /// if it has no command line. Who makes a sentence leaves no other word, so that with one the spaces are those of a folder.
+    pub(super) fn program(&self) -> &str {
+        let line = self.command.first().map_or("", |word| word);
+        let is_sentence = self.command.iter().skip(1).all(String::is_empty);
+        let first = line.split(' ').next().filter(|_| is_sentence);
+        let word = first.unwrap_or(line);
+        let name = word.rsplit('/').next().unwrap_or(word);
+        name.trim_end_matches(':')
     }
 }
 
@@ -106,6 +185,17 @@ pub enum Unit {
     Bytes,
     /// Nanoseconds.
     Nanoseconds,
+}
+
+impl Unit {
+    /// As pprof's format and OpenTelemetry's have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Nanoseconds => "nanoseconds",
+        }
+    }
 }
 
 /// Where stacks were seen: how often.
@@ -188,6 +278,46 @@ impl Stack<'_> {
 pub(super) mod tests {
     use super::*;
 
+    #[test]
+    fn a_program_has_a_short_name() {
+        for (line, name) in [
+            ("/usr/bin/ruby3.1", "ruby3.1"),
+            ("php-fpm: pool www", "php-fpm"),
+            ("puma 5.6.5 (tcp://0.0.0.0:3000) [app]", "puma"),
+        ] {
+            let command = [line.to_owned()];
+            let process = Process {
+                pid: 7,
+                command: &command,
+            };
+            assert_eq!(process.program(), name);
+        }
+        let command = ["/opt/My App/bin/ruby", "app.rb"].map(str::to_owned);
+        let process = Process {
+            pid: 7,
+            command: &command,
+        };
+        assert_eq!(process.program(), "ruby");
+    }
+
+    #[test]
+    fn a_time_that_is_not_known_is_none() {
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(
+            Times::counted(None, second),
+            Times {
+                took: second,
+                ..Times::default()
+            }
+        );
+        let at = Some(SystemTime::UNIX_EPOCH + Duration::from_nanos(7));
+        let looked = Times::counted(at, second).looked(4);
+        assert_eq!(looked.began, Some(7));
+        assert_eq!(looked.period, Some(Duration::from_millis(250)));
+        assert_eq!(Times::counted(at, second).looked(0).period, None);
+        assert_eq!(Times::counted(at, None).looked(4).period, None);
+    }
+
     pub const BYTES: &[Kind] = &[Kind {
         name: "space",
         unit: Unit::Bytes,
@@ -216,7 +346,12 @@ pub(super) mod tests {
             About {
                 title: "t & u".into(),
                 comment: Some("a sentence".to_owned()),
-                time: Some((7, Duration::from_secs(1))),
+                process: None,
+                times: Times {
+                    began: Some(7),
+                    took: Some(Duration::from_secs(1)),
+                    period: Some(Duration::from_millis(250)),
+                },
                 kinds: self.kinds,
                 one: 0,
                 first: 0,

@@ -10,17 +10,27 @@
 //! | `heap` | who holds whom from the roots down, by type | bytes |
 //! | `calls -c`, `syscalls -c` | where a function or system call is called | calls and their time |
 
+mod dictionary;
+mod firefox;
 mod folded;
 mod form;
+mod otlp;
 mod pprof;
 mod speedscope;
 mod svg;
 
 pub use folded::FORM as FOLDED;
-pub use form::{About, Frame, Kind, SAMPLES, Stack, StackForm, Stacks, Unit};
+pub use form::{About, Frame, Kind, Process, SAMPLES, Stack, StackForm, Stacks, Times, Unit};
 
 /// The forms, in the order in which help lists them.
-pub static FORMS: &[&StackForm] = &[&FOLDED, &speedscope::FORM, &svg::FORM, &pprof::FORM];
+pub static FORMS: &[&StackForm] = &[
+    &FOLDED,
+    &speedscope::FORM,
+    &svg::FORM,
+    &firefox::FORM,
+    &pprof::FORM,
+    &otlp::FORM,
+];
 
 #[cfg(test)]
 mod tests {
@@ -33,11 +43,13 @@ mod tests {
         rest.is_rest = true;
         let cut = Seen::new(BYTES, vec![rest]);
         assert_eq!(shown(&folded::FORM, &cut), "");
-        for form in [&speedscope::FORM, &svg::FORM] {
+        for form in [&speedscope::FORM, &svg::FORM, &firefox::FORM] {
             assert!(shown(form, &cut).contains("(others)"), "{form:?}");
         }
         let read = pprof::tests::read(&bytes(&pprof::FORM, &cut));
         assert_eq!(read, [("(others) :0".to_owned(), vec![7], String::new())]);
+        let read = otlp::tests::read(&bytes(&otlp::FORM, &cut));
+        assert_eq!(read[0].1, [("(others) :0".to_owned(), 7, String::new())]);
     }
 
     #[test]

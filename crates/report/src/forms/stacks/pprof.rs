@@ -3,16 +3,14 @@
 //!
 //! Texts, functions and locations are tables, and everything else names their rows by number. The same stacks make the same bytes.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::form::{Frame, Stack, StackForm, Stacks, Unit};
-use crate::text::printable;
+use super::dictionary::Dictionary;
+use super::form::{About, StackForm, Stacks, nanoseconds};
 
 /// For `pprof` and what reads its format.
 pub(super) static FORM: StackForm = StackForm {
@@ -25,149 +23,83 @@ pub(super) static FORM: StackForm = StackForm {
 
 fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
     let about = stacks.about();
-    let unit = |unit| match unit {
-        Unit::Count => "count",
-        Unit::Bytes => "bytes",
-        Unit::Nanoseconds => "nanoseconds",
-    };
-    let kinds = about.kinds.iter();
-    let kinds: Vec<_> = kinds.map(|kind| (kind.name, unit(kind.unit))).collect();
-    let mut profile = Profile::new(&kinds, about.kinds[about.first].name);
-    if let Some((began, time)) = about.time {
-        profile.took(began, time);
-    }
-    if let Some(comment) = &about.comment {
-        profile.comment(comment);
-    }
+    let mut tables = Dictionary::new();
+    let mut file = head(&about, &mut tables);
     stacks.each(&mut |stack| {
-        profile.add(stack);
+        let locations = tables.innermost_first(stack);
+        let values = stack.weights.iter();
+        let values = values.map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
+        // A type is no frame, but what is said of this stack alone.
+        let labels = stack.kind.iter().map(|kind| Label {
+            name: tables.text("type") as i64,
+            says: tables.text(kind) as i64,
+        });
+        file.samples.push(Sample {
+            values: values.collect(),
+            labels: labels.collect(),
+            locations: locations.into_iter().map(|it| it as u64).collect(),
+        });
         Ok(())
     })?;
-    profile.write(out)
+    file.add(tables);
+    // Without a time and a name of its own, which gzip has room for.
+    let mut packed = GzEncoder::new(out, Compression::default());
+    packed.write_all(&file.encode_to_vec())?;
+    packed.finish()?;
+    Ok(())
 }
 
-/// A profile that is being made.
-struct Profile {
-    file: File,
-    /// The numbers of the rows that there are.
-    texts: HashMap<String, i64>,
-    functions: HashMap<(i64, i64), u64>,
-    locations: HashMap<(u64, u32), u64>,
-}
-
-impl Profile {
-    /// Begins a profile of which each stack has a value of each of these kinds, given as name and unit: `("samples", "count")`. `shown` is the
-    /// name of the one that a reader shows unless it is told otherwise.
-    fn new(kinds: &[(&str, &str)], shown: &str) -> Self {
-        let mut profile = Self {
-            file: File::default(),
-            texts: HashMap::new(),
-            functions: HashMap::new(),
-            locations: HashMap::new(),
-        };
-        // The format wants the empty text in front.
-        profile.text("");
-        for (name, unit) in kinds {
-            let kind = Kind {
-                name: profile.text(name),
-                unit: profile.text(unit),
-            };
-            profile.file.kinds.push(kind);
-        }
-        profile.file.shown = profile.text(shown);
+/// A file that says what stacks are of, and has none yet.
+fn head(about: &About<'_>, tables: &mut Dictionary) -> File {
+    let mut text = |text: &str| tables.text(text) as i64;
+    let times = about.times;
+    let kinds = about.kinds.iter().map(|kind| Kind {
+        name: text(kind.name),
+        unit: text(kind.unit.name()),
+    });
+    File {
+        kinds: kinds.collect(),
+        shown: text(about.kinds[about.first].name),
         // Names and lines are here: nobody needs to look for them in a program.
-        profile.file.mappings.push(Mapping {
+        mappings: vec![Mapping {
             number: 1,
             has_functions: true,
             has_files: true,
             has_lines: true,
+        }],
+        began: i64::try_from(times.began.unwrap_or(0)).unwrap_or(i64::MAX),
+        nanoseconds: times.took.map_or(0, nanoseconds),
+        period_is: times.period.map(|_| Kind {
+            name: text("wall"),
+            unit: text("nanoseconds"),
+        }),
+        period: times.period.map_or(0, nanoseconds),
+        comments: about.comment.iter().map(|comment| text(comment)).collect(),
+        ..File::default()
+    }
+}
+
+impl File {
+    /// Adds the tables, whose numbers the samples name. What would be row 0 is none here, but for the empty text.
+    fn add(&mut self, tables: Dictionary) {
+        let functions = tables.functions.iter().enumerate().skip(1);
+        let functions = functions.map(|(number, function)| Function {
+            number: number as u64,
+            name: function.name as i64,
+            file: function.file as i64,
         });
-        profile
-    }
-
-    /// Says when counting began, in nanoseconds since 1970, and for how long was counted.
-    fn took(&mut self, began: u64, time: Duration) {
-        self.file.began = i64::try_from(began).unwrap_or(i64::MAX);
-        self.file.nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    }
-
-    /// Adds a sentence for who reads the profile.
-    fn comment(&mut self, text: &str) {
-        let text = self.text(text);
-        self.file.comments.push(text);
-    }
-
-    /// Adds a stack. Its type is no frame, but a label: what it says of this stack alone.
-    fn add(&mut self, stack: &Stack) {
-        // The format has the innermost frame first.
-        let frames = stack.frames.iter().rev();
-        let locations = frames.map(|frame| self.location(frame)).collect();
-        let values = stack.weights.iter();
-        let values = values.map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
-        let kind = stack.kind.iter();
-        let sample = Sample {
-            locations,
-            values: values.collect(),
-            labels: kind
-                .map(|kind| Label {
-                    name: self.text("type"),
-                    says: self.text(kind),
-                })
-                .collect(),
-        };
-        self.file.samples.push(sample);
-    }
-
-    /// Writes the profile.
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        // Without a time and a name of its own, which gzip has room for.
-        let mut packed = GzEncoder::new(out, Compression::default());
-        packed.write_all(&self.file.encode_to_vec())?;
-        packed.finish()?;
-        Ok(())
-    }
-
-    /// Returns the number of a text, which a terminal will be shown.
-    fn text(&mut self, text: &str) -> i64 {
-        let text = printable(text);
-        if let Some(number) = self.texts.get(text.as_ref()) {
-            return *number;
-        }
-        let number = self.file.texts.len() as i64;
-        self.file.texts.push(text.clone().into_owned());
-        self.texts.insert(text.into_owned(), number);
-        number
-    }
-
-    fn location(&mut self, frame: &Frame) -> u64 {
-        let function = self.function(frame);
-        let line = frame.place.line.unwrap_or(0);
-        let next = self.locations.len() as u64 + 1;
-        let number = *self.locations.entry((function, line)).or_insert(next);
-        if number == next {
-            self.file.locations.push(Location {
-                number,
-                mapping: 1,
-                lines: vec![Line {
-                    function,
-                    line: line.into(),
-                }],
-            });
-        }
-        number
-    }
-
-    fn function(&mut self, frame: &Frame) -> u64 {
-        let place = &frame.place;
-        let name = place.qualified.as_ref().or(place.function.as_ref());
-        let name = self.text(name.map_or("", |name| name));
-        let file = self.text(place.path.as_deref().unwrap_or(""));
-        let next = self.functions.len() as u64 + 1;
-        let number = *self.functions.entry((name, file)).or_insert(next);
-        if number == next {
-            self.file.functions.push(Function { number, name, file });
-        }
-        number
+        self.functions = functions.collect();
+        let locations = tables.locations.iter().enumerate().skip(1);
+        let locations = locations.map(|(number, location)| Location {
+            number: number as u64,
+            mapping: 1,
+            lines: vec![Line {
+                function: location.function as u64,
+                line: location.line.into(),
+            }],
+        });
+        self.locations = locations.collect();
+        self.texts = tables.texts.into_iter().collect();
     }
 }
 
@@ -190,6 +122,10 @@ struct File {
     began: i64,
     #[prost(int64, tag = "10")]
     nanoseconds: i64,
+    #[prost(message, optional, tag = "11")]
+    period_is: Option<Kind>,
+    #[prost(int64, tag = "12")]
+    period: i64,
     #[prost(int64, repeated, tag = "13")]
     comments: Vec<i64>,
     #[prost(int64, tag = "14")]
@@ -272,8 +208,8 @@ pub(crate) mod tests {
     use flate2::read::GzDecoder;
 
     use super::super::form;
-    use super::super::form::SAMPLES;
     use super::super::form::tests::{BYTES, Seen, bytes};
+    use super::super::form::{Frame, SAMPLES, Stack};
     use super::*;
 
     /// Reads a profile again: of each stack its frames, outermost first, as `name file:line`, its values, and what its label says.

@@ -1,9 +1,9 @@
 //! A `sampled` profile for speedscope: <https://www.speedscope.app/file-format-schema.json>.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
-use serde_json::json;
+use indexmap::IndexSet;
+use serde_json::{Value, json};
 
 use super::form::{StackForm, Stacks, Unit, each_text};
 
@@ -19,17 +19,13 @@ pub(super) static FORM: StackForm = StackForm {
 /// Writes the file. A sample is a list of numbers of frames, outermost first; its weight is that of the stack.
 fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
     let about = stacks.about();
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut frames = Vec::new();
+    let mut names: IndexSet<String> = IndexSet::new();
     let mut samples: Vec<Vec<usize>> = Vec::new();
     let mut weights: Vec<u64> = Vec::new();
     each_text(stacks, &mut |texts, weight, _| {
         let sample = texts.iter().map(|text| {
-            numbers.get(&**text).copied().unwrap_or_else(|| {
-                frames.push(json!({ "name": text }));
-                numbers.insert(text.to_string(), frames.len() - 1);
-                frames.len() - 1
-            })
+            let known = names.get_index_of(&**text);
+            known.unwrap_or_else(|| names.insert_full(text.to_string()).0)
         });
         samples.push(sample.collect());
         weights.push(weight);
@@ -40,6 +36,8 @@ fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
         Unit::Bytes => "bytes",
         Unit::Nanoseconds => "nanoseconds",
     };
+    let frames = names.iter().map(|name| json!({ "name": name }));
+    let frames: Vec<Value> = frames.collect();
     let file = json!({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": about.title,
@@ -65,7 +63,7 @@ mod tests {
 
     #[test]
     fn samples_name_frames_by_number() {
-        let file: serde_json::Value = serde_json::from_str(&shown(&FORM, &seen())).unwrap();
+        let file: Value = serde_json::from_str(&shown(&FORM, &seen())).unwrap();
         assert_eq!(file["profiles"][0]["weights"], json!([2, 1]));
         assert_eq!(file["profiles"][0]["samples"], json!([[0, 1, 2], [0, 3]]));
         assert_eq!(file["shared"]["frames"][2]["name"], "a<b>");
@@ -76,7 +74,7 @@ mod tests {
     #[test]
     fn bytes_are_no_sightings() {
         let stacks = Seen::new(BYTES, vec![stack("a", &[1 << 20]), stack("b", &[0])]);
-        let file: serde_json::Value = serde_json::from_str(&shown(&FORM, &stacks)).unwrap();
+        let file: Value = serde_json::from_str(&shown(&FORM, &stacks)).unwrap();
         assert_eq!(file["profiles"][0]["unit"], "bytes");
         assert_eq!(file["profiles"][0]["weights"], json!([1 << 20]));
     }

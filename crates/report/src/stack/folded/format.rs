@@ -1,6 +1,7 @@
 //! What a format of folded stacks is.
 
 use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
 
 use super::stacks::Stacks;
 use crate::Writes;
@@ -19,6 +20,10 @@ pub struct Format {
 pub struct Head<'a> {
     /// What was looked at, where the format has room for it.
     pub title: &'a str,
+    /// When the first look was.
+    pub began: SystemTime,
+    /// How long they took.
+    pub took: Duration,
     /// What shows stacks, where the format gives them.
     pub stacks: &'static StackForm,
 }

@@ -7,6 +7,7 @@ mod stacks;
 pub mod table;
 
 use crate::Writes;
+use crate::forms::stacks::Times;
 
 pub use format::{Format, Head};
 pub use stacks::Stacks;
@@ -21,6 +22,7 @@ static STACKS: Format = Format {
         let titled = stacks::Titled {
             stacks,
             title: head.title,
+            times: Times::counted(Some(head.began), Some(head.took)).looked(stacks.looks),
         };
         head.stacks.write(&titled, out)
     },

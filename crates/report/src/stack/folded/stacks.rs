@@ -107,13 +107,19 @@ pub(super) struct Titled<'a> {
     pub stacks: &'a Stacks,
     /// What was looked at.
     pub title: &'a str,
+    /// When that was.
+    pub times: stacks::Times,
 }
 
 impl stacks::Stacks for Titled<'_> {
     fn about(&self) -> stacks::About<'_> {
+        let processes = self.stacks.processes.iter();
+        let mut processes = processes.map(|one| (one.pid.into(), &*one.command));
         stacks::About {
+            process: stacks::Process::only(&mut processes),
             // Functions of two files may have one name.
             is_ordered: false,
+            times: self.times,
             ..stacks::About::titled(self.title, stacks::SAMPLES, 0)
         }
     }
@@ -217,6 +223,7 @@ pub mod tests {
         let titled = Titled {
             stacks: &stacks,
             title: "t",
+            times: stacks::Times::default(),
         };
         assert_eq!(written(|out| FORMS[0].write(&titled, out)), "run 2\n");
         let mut places = Vec::new();

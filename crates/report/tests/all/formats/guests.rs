@@ -52,6 +52,7 @@ pub fn shop() -> Census {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: 30.04,
+        taken_at: None,
         sites: vec![
             site(&fill, "String", 300_001, 150_001, 6_000_040),
             site(&fill, "Array", 12, 12, 9_437_184),

@@ -113,7 +113,7 @@ fn stacks_are_folded_and_whole() {
 /// What is asked does not depend on which of the forms shows it.
 #[test]
 fn forms_of_stacks_have_the_same_rows() {
-    for form in ["folded", "speedscope", "svg", "pprof"] {
+    for form in ["folded", "speedscope", "svg", "firefox", "pprof", "otlp"] {
         let asked = |by: &str| {
             let args = mem(&format!("-p 1 --for 1s --format {form} {by}")).unwrap();
             assert_eq!(args.flaw(), None, "{form}");
@@ -221,7 +221,8 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, csv, markdown, folded, speedscope, svg, pprof]
+                             table, memprof, json, csv, markdown, folded, speedscope, svg, firefox,
+                             pprof, otlp]
           --json             The same as --format json
           --weight <FIGURE>  Which figure is the weight of a stack [default: live] [possible values:
                              live, born, bytes]

@@ -32,6 +32,7 @@ fn guest(pid: i32, second: u64) -> Census {
         language: "Ruby",
         version: "3.1.2".into(),
         seconds: second as f64,
+        taken_at: None,
         sites: vec![
             site(
                 "/srv/shop/app/models/cart.rb",
