@@ -8,7 +8,7 @@ use crate::entry::{Copy, Count, Entry};
 use crate::interpreter::Interpreter;
 use crate::opening::Opening;
 use crate::timer::CollectionTimer;
-use crate::{python, ruby};
+use crate::{php, python, ruby};
 use hooks::ScriptStart;
 use inject::Image;
 use inject::tracee::Tracee;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use vm::Language;
 
 /// How each language is entered, in the order in which a process is searched for their VMs.
-const ENTRIES: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
+const ENTRIES: [Entry; 3] = [ruby::ENTRY, python::ENTRY, php::ENTRY];
 
 /// Why a text is evaluated in no process of another language.
 static NOT_EVALUATED: LazyLock<String> = LazyLock::new(|| {

@@ -3,12 +3,13 @@
 //! | module | what |
 //! |---|---|
 //! | `entries` | the table of the languages whose VMs are entered, and who asks it |
-//! | `ruby`, `python` | how the VM of each is entered: a folder a language |
+//! | `ruby`, `python`, `php` | how the VM of each is entered: a folder a language |
 //! | `interpreter`, `counted`, `copyable`, `timer` | what a VM is entered for: to evaluate texts, to have its births counted, to be copied, to have its collections timed |
 //! | `opening`, `counting` | with what an agent is configured for it; how births are counted until a process is copied |
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
 //! | `copied` | what a process is asked for that makes a copy of itself, and whether there is room for one |
 //! | `copy` | such a copy from outside: found, its pipe read until a deadline, confined where it runs code of the process's, killed |
+//! | `handed` | what the agent is given of a VM |
 //! | `script` | the text that is evaluated, and its answer, in the agent's memory |
 //! | `farewell` | why an agent has left by itself |
 //!
@@ -29,8 +30,10 @@ mod entered;
 mod entries;
 mod entry;
 mod farewell;
+mod handed;
 mod interpreter;
 mod opening;
+mod php;
 mod python;
 mod ruby;
 pub mod script;

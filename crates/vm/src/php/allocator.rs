@@ -66,6 +66,13 @@ const FORMS: [Form; 5] = [
         main: 320,
     },
 ];
+/// `real_size` and `limit`, from `free_slot` on.
+const REAL_SIZE: u64 = BINS.len() as u64 * 8;
+const LIMIT: u64 = REAL_SIZE + 16;
+/// Offset of `free_slot` where slots of 8 bytes are not handed out any more (since 8.4).
+const SHADOWED: u64 = 40;
+/// The greatest size of a block in a chunk; a larger one has mappings of its own.
+const LARGEST: u64 = CHUNK - PAGE;
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
@@ -247,5 +254,120 @@ impl Allocator {
         let distance = address - chunk - first * PAGE;
         let is_start = distance.is_multiple_of(size) && distance + size <= pages * PAGE;
         is_start.then_some(size)
+    }
+
+    /// Returns the address of the heap's record.
+    pub fn heap(&self) -> u64 {
+        self.main + HEAP
+    }
+
+    /// Returns by how much `memory_get_usage()` rises for a block of so many bytes, without the 24 to 32 bytes of the entry of one that has
+    /// mappings of its own.
+    #[inline]
+    pub fn taken(&self, size: u64) -> u64 {
+        let least = if self.free_slots - self.heap() == SHADOWED {
+            16
+        } else {
+            8
+        };
+        let size = size.max(least);
+        match bin_of(size).and_then(|bin| BINS.get(bin)) {
+            Some((bytes, _)) => *bytes,
+            None => size.checked_next_multiple_of(PAGE).unwrap_or(size),
+        }
+    }
+
+    /// Whether a block of so many bytes would need memory beyond the limit that is set, so that the engine looks for what it can give back
+    /// (`zend_mm_gc`) before it takes some, or refuses to. Answers as `zend_mm_alloc_pages` and `zend_mm_alloc_huge` do.
+    #[inline]
+    pub fn meets_limit(&self, memory: &impl Memory, size: u64) -> Result<bool, Fault> {
+        let word = |offset: u64| memory.u64(self.free_slots + offset);
+        let left = word(LIMIT)?.wrapping_sub(word(REAL_SIZE)?);
+        if left >= CHUNK.max(size.saturating_add(PAGE)) {
+            return Ok(false);
+        }
+        self.has_no_room(memory, size, left)
+    }
+
+    #[cold]
+    fn has_no_room(&self, memory: &impl Memory, size: u64, left: u64) -> Result<bool, Fault> {
+        if size > LARGEST {
+            return Ok(size
+                .checked_next_multiple_of(PAGE)
+                .is_none_or(|size| size > left));
+        }
+        let pages = match bin_of(size) {
+            Some(bin) if memory.u64(self.free_slot(bin))? != 0 => return Ok(false),
+            Some(bin) => BINS[bin].1,
+            None => size.div_ceil(PAGE),
+        };
+        if left >= CHUNK || self.cached(memory)? != 0 {
+            return Ok(false);
+        }
+        let mut chunk = Some(self.main);
+        while let Some(at) = chunk {
+            if self.has_run(memory, at, pages)? {
+                return Ok(false);
+            }
+            chunk = self
+                .next_chunk(memory, at)
+                .filter(|next| *next != self.main);
+        }
+        Ok(true)
+    }
+
+    /// Whether an address lies in one of the chunks.
+    pub fn holds(&self, memory: &impl Memory, address: u64) -> bool {
+        let (wanted, mut chunk) = (address & !(CHUNK - 1), self.main);
+        loop {
+            if chunk == wanted {
+                return true;
+            }
+            match self.next_chunk(memory, chunk) {
+                Some(next) if next != self.main => chunk = next,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Whether so many pages of a chunk are free in a row.
+    fn has_run(&self, memory: &impl Memory, chunk: u64, pages: u64) -> Result<bool, Fault> {
+        let mut run = 0;
+        for word in 0..PAGES / 64 {
+            let used = memory.u64(chunk + self.free_map + word * 8)?;
+            for bit in 0..64 {
+                run = if used >> bit & 1 == 0 { run + 1 } else { 0 };
+                if run >= pages {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The bin of the slots for blocks of so many bytes; `None` if they are larger (`ZEND_MM_SMALL_SIZE_TO_BIN`).
+#[inline]
+fn bin_of(size: u64) -> Option<usize> {
+    let last = size.max(1) - 1;
+    if size <= 64 {
+        return Some((last >> 3) as usize);
+    }
+    // Four sizes for each power of two.
+    let shift = 61 - last.leading_zeros();
+    (size <= 3072).then(|| ((last >> shift) + u64::from((shift - 3) << 2)) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BINS, bin_of};
+
+    #[test]
+    fn each_size_has_the_smallest_bin_that_holds_it() {
+        for size in 0..=3072 {
+            let wanted = BINS.iter().position(|(bytes, _)| *bytes >= size);
+            assert_eq!(bin_of(size), wanted, "{size}");
+        }
+        assert_eq!(bin_of(3073), None);
     }
 }

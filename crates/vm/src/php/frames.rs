@@ -41,11 +41,11 @@ const OBJECT: u32 = 8;
 const OP1: u64 = 8;
 const OP2: u64 = 12;
 const EXTENDED: u64 = 20;
-const LINE: u64 = 24;
+pub(super) const LINE: u64 = 24;
 const CODE: u64 = 28;
 const OP1_TYPE: u64 = 29;
 const OP2_TYPE: u64 = 30;
-const OP_SIZE: u64 = 32;
+pub(super) const OP_SIZE: u64 = 32;
 
 /// `ZEND_INCLUDE_OR_EVAL`, `ZEND_HANDLE_EXCEPTION`, `ZEND_FRAMELESS_ICALL_0` and `_3`: `zend_vm_opcodes.h`.
 const INCLUDE_OR_EVAL: u8 = 73;

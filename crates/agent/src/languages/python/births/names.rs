@@ -1,5 +1,6 @@
 //! What the books ask about code and types of a Python. The code is that of a running frame, which keeps it.
 
+use crate::births::living::Script;
 use crate::births::texts::{Buffer, Class, Texts};
 use crate::memory::direct::Direct;
 use vm::python::{Error, Point, Python, Text};
@@ -70,5 +71,24 @@ impl Texts for Names {
     /// What is born in frozen modules is booked there, as `tracemalloc` has it.
     fn is_own(&mut self, _code: u64) -> bool {
         false
+    }
+}
+
+/// Where a thread is says its state.
+impl Script for Names {
+    #[inline(always)]
+    fn point(&self, state: u64) -> Option<(u64, u64)> {
+        let point = self.reader.as_ref()?.point(state).ok()?;
+        let at = point.map_or((0, 0), |point| (point.code, point.lasti as u32));
+        Some((at.0, at.1.into()))
+    }
+
+    fn frames(&mut self, state: u64, mut each: impl FnMut(u64, u64) -> Option<()>) {
+        let Some(reader) = self.reader.as_ref() else {
+            return;
+        };
+        let mut frames = reader.frames(state).map_while(Result::ok);
+        let _ = frames
+            .try_for_each(|frame| each(frame.point.code, u64::from(frame.point.lasti as u32)));
     }
 }

@@ -29,7 +29,7 @@ impl Office {
         let reader =
             Python::new(&Direct, Facts::from_words(words)).expect("a version that is known");
         let mut office = Office {
-            births: Box::new(Births::new()),
+            births: Box::new(Births::new(Names::new())),
             ledger: Box::new(EMPTY),
             state: Box::new([0; 64]),
         };
@@ -47,7 +47,7 @@ impl Office {
         let state = self.state();
         let (births, ledger) = (&mut self.births, &mut self.ledger);
         let is_noted =
-            births.full.is_none() && births.born(ledger, state, kind, at, size).is_some();
+            births.full.is_none() && births.born(ledger, state, kind, (at, size)).is_some();
         if !is_noted {
             births.lose(ledger, state, kind, at);
         }

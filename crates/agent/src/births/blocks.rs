@@ -7,6 +7,8 @@
 //!    └─ lines of code that lies in this block are cached
 //! ```
 //!
+//! Blocks of up to 8 bytes, of which two begin in the same 16, have their numbers in tables of their own, where an allocator has such.
+//!
 //! A block of 2 GiB and more has its size in a list. Code (a code object) is a block as any other: when it is freed, what was cached
 //! under its address is dropped. So a line that is found under an address is that of the code which lies there now. Code from before has
 //! no site, but the mark all the same.
@@ -21,6 +23,19 @@ const OWNER: u32 = 1 << 31;
 const LISTED: u32 = OWNER - 1;
 /// The tables are of so many bytes of address space (binary logarithm): with 8 bytes for 16, half as many each.
 const PAGE_SHIFT: u32 = 16;
+
+/// Bytes of a block of which two may begin in the same grain of [`BLOCK_GRAIN`] bytes.
+const TINY: u64 = 8;
+
+/// What is noted of a block of up to 8 bytes: its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+struct Tiny(u32);
+
+impl Number for Tiny {
+    const GRAIN: u32 = TINY as u32;
+    const NONE: Self = Tiny(0);
+}
 
 /// The place of a block among those of its page.
 #[inline(always)]
@@ -86,33 +101,49 @@ impl Near {
     };
 }
 
-/// The living blocks of a process.
-pub struct Blocks {
+/// The living blocks of a process, each of which begins at a multiple of so many bytes (at least 8).
+pub struct Blocks<const ALIGN: u64 = 16> {
     table: Slots<Block>,
     /// Tables that were used lately, at the places of their pages: two loads in the place of five.
     near: [Near; NEAR],
     /// Blocks of 2 GiB and more: address and size.
     listed: List<(u64, u64)>,
+    /// Blocks of up to 8 bytes, where blocks begin at multiples of these.
+    tiny: Slots<Tiny>,
 }
 
-impl Blocks {
+impl<const ALIGN: u64> Blocks<ALIGN> {
     pub const fn new() -> Self {
         Blocks {
             table: Slots::new(),
             near: [Near::NOTHING; NEAR],
             listed: List::new(),
+            tiny: Slots::new(),
         }
     }
 
     /// Makes room; `None` if there is no memory.
     pub fn open(&mut self) -> Option<()> {
-        self.table.open(PAGE_SHIFT, 1)
+        self.table.open(PAGE_SHIFT, 1)?;
+        match Self::HAS_TINY {
+            true => self.tiny.open(PAGE_SHIFT, 1),
+            false => Some(()),
+        }
     }
 
-    /// Whether there can be a block at this address. Allocators with blocks of 8 bytes are not known here.
+    /// Whether the allocator has blocks of which two begin in the same grain.
+    const HAS_TINY: bool = ALIGN < BLOCK_GRAIN as u64;
+
+    /// Whether a block of this size is one of these.
+    #[inline(always)]
+    pub const fn is_tiny(size: u64) -> bool {
+        Self::HAS_TINY && size <= TINY
+    }
+
+    /// Whether there can be a block at this address.
     #[inline(always)]
     pub fn is_place(at: u64) -> bool {
-        at.is_multiple_of(BLOCK_GRAIN.into())
+        at.is_multiple_of(ALIGN)
     }
 
     /// Makes room for what is noted of the block at `at`. `None` if there is no memory for that, or can be no block.
@@ -186,9 +217,33 @@ impl Blocks {
         before
     }
 
+    /// Notes that a block [of up to 8 bytes](Self::is_tiny) was taken. `None` if there is no memory for that.
+    pub fn tiny_born(&mut self, at: u64, number: u32) -> Option<()> {
+        self.tiny.set(at, Tiny(number))
+    }
+
     /// Notes that a block is freed, and returns what was known of it.
     #[inline(always)]
     pub fn dead(&mut self, at: u64) -> Option<Known> {
+        let known = self.known_dead(at);
+        if Self::HAS_TINY && known.is_none() {
+            return self.tiny_dead(at);
+        }
+        known
+    }
+
+    #[inline(never)]
+    fn tiny_dead(&mut self, at: u64) -> Option<Known> {
+        let Tiny(number) = self.tiny.clear(at);
+        let block = Block {
+            number,
+            size: TINY as u32,
+        };
+        (number != 0).then_some(Known { block, size: TINY })
+    }
+
+    #[inline(always)]
+    fn known_dead(&mut self, at: u64) -> Option<Known> {
         let noted = self.noted(at)?;
         // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
         let block = unsafe { noted.replace(Block::NONE) };
@@ -242,6 +297,20 @@ impl Blocks {
                 each(block.number, self.size_of(at, block));
             }
         });
+        self.tiny.each(|_, Tiny(number)| {
+            if site_of(number) != 0 {
+                each(number, TINY);
+            }
+        });
+    }
+
+    /// Calls `each` with the address of every block under which lines are cached.
+    pub fn each_owner(&self, mut each: impl FnMut(u64)) {
+        self.table.each(|at, block| {
+            if block.is_owner() {
+                each(at);
+            }
+        });
     }
 
     fn size_of(&self, at: u64, block: Block) -> u64 {
@@ -273,11 +342,12 @@ impl Blocks {
         self.near = [Near::NOTHING; NEAR];
         self.table.free();
         self.listed.free();
+        self.tiny.free();
     }
 
     /// Bytes mapped, of which only touched pages take memory.
     pub fn mapped(&self) -> u64 {
-        self.table.mapped() + self.listed.mapped()
+        self.table.mapped() + self.listed.mapped() + self.tiny.mapped()
     }
 }
 

@@ -144,7 +144,7 @@ fn other_addresses_are_refused() {
     let mut blocks = open();
     take(&mut blocks, ARENA, 5, 100).expect("memory");
     for at in [ARENA + 8, ARENA + 1] {
-        assert!(!Blocks::is_place(at));
+        assert!(!<Blocks>::is_place(at));
         assert_eq!(blocks.dead(at), None);
         assert_eq!(blocks.own(at), None);
     }
@@ -161,4 +161,29 @@ fn what_was_left_is_empty() {
     blocks.free();
     assert_eq!((blocks.mapped(), blocks.dead(ARENA)), (0, None));
     assert_eq!(take(&mut blocks, ARENA, 5, 100), None);
+}
+
+/// Of an allocator with blocks of 8 bytes two neighbours are told apart, from each other and from larger blocks.
+#[test]
+fn blocks_of_eight_bytes_are_told_apart() {
+    let mut blocks = Blocks::<8>::new();
+    blocks.open().expect("memory");
+    for (number, at) in [(1, ARENA), (2, ARENA + 8), (3, ARENA + 16)] {
+        assert!(Blocks::<8>::is_tiny(8) && !Blocks::<8>::is_tiny(9));
+        blocks.tiny_born(at, number).expect("memory");
+    }
+    let place = blocks.place(ARENA + 0x1018).expect("memory");
+    blocks.born(place, 4, 24);
+    let living = |blocks: &Blocks<8>| {
+        let mut living = Vec::new();
+        blocks.each(|number, size| living.push((number, size)));
+        living.sort_unstable();
+        living
+    };
+    assert_eq!(living(&blocks), [(1, 8), (2, 8), (3, 8), (4, 24)]);
+    assert!(blocks.dead(ARENA + 8).is_some());
+    assert!(blocks.dead(ARENA + 8).is_none(), "it is dead");
+    assert!(blocks.dead(ARENA + 0x1018).is_some());
+    assert_eq!(living(&blocks), [(1, 8), (3, 8)]);
+    blocks.free();
 }

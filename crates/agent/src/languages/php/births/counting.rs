@@ -1,0 +1,345 @@
+//! What `mem` does in a PHP when a block is taken and when it is freed, where a request begins and ends, and when the command asks.
+//!
+//! A call counts if the control page says so. In a process whose page says that nobody counts (a forked child, one whose lancet was killed) ours
+//! take themselves out at the first call.
+//!
+//! The VM has one thread. It can stand in our functions when the command has it carry out a request, or when a handler of a signal takes
+//! blocks that has interrupted them; who uses the books is alone with them ([`Held`]).
+
+use super::allocator;
+use super::names::{BLOCK, Names};
+use super::requests;
+use crate::births::books::DEEPEST;
+use crate::births::living;
+use crate::guard;
+use crate::memory::bound::Kept;
+use crate::memory::direct::Direct;
+use crate::memory::follow::ours;
+use crate::memory::sys;
+use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER, SNAPSHOT};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vm::php::{Facts, Php};
+use wire::control_page::CENSUS_COLLECT;
+use wire::ledger::Uncollected;
+use wire::{Farewell, Ledger, Reply, State};
+
+/// Blocks begin at multiples of 8 bytes.
+type Births = living::Births<Names, 8>;
+
+static mut BIRTHS: Births = Births::new(Names::new());
+/// 1 = somebody uses [`BIRTHS`] and the ledger.
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+/// Births and deaths that were not seen, because a handler of a signal took or freed blocks within our functions.
+static WITHIN: AtomicU64 = AtomicU64::new(0);
+
+/// The right to use [`BIRTHS`], the ledger, and what ours are set in.
+pub struct Held(());
+
+impl Held {
+    /// Takes it, unless somebody has it.
+    #[inline(always)]
+    pub fn take() -> Option<Held> {
+        // The VM has one thread, and who interrupts it gives the right back before that goes on.
+        if IN_USE.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        IN_USE.store(1, Ordering::Relaxed);
+        Some(Held(()))
+    }
+
+    /// What it is the right to.
+    #[inline(always)]
+    fn both(&mut self) -> (&mut Births, &mut Ledger) {
+        // SAFETY: there is one value of this type at a time. The command reads and writes single words of the ledger only.
+        unsafe { (&mut *(&raw mut BIRTHS), &mut *(&raw mut LEDGER)) }
+    }
+
+    /// Takes ours out everywhere, and unmaps all memory.
+    fn leave(&mut self) {
+        CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
+        requests::put_back();
+        allocator::put_back();
+        let (births, ledger) = self.both();
+        births.forget(ledger);
+    }
+
+    /// Leaves, and says why.
+    #[cold]
+    fn depart(&mut self, why: Farewell) {
+        self.leave();
+        CONTROL_PAGE.deserted.store(why as u32, Ordering::Release);
+        CONTROL_PAGE
+            .state
+            .store(State::Quiet as u32, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held {
+    #[inline(always)]
+    fn drop(&mut self) {
+        IN_USE.store(0, Ordering::Release);
+    }
+}
+
+/// Whether the control page says that calls count.
+#[inline(always)]
+fn counts() -> bool {
+    let page = &CONTROL_PAGE;
+    page.hooked.load(Ordering::Relaxed) != 0
+        && page.state.load(Ordering::Relaxed) == State::Open as u32
+}
+
+/// The command is gone, or this is a child that was forked: ours take themselves out.
+#[cold]
+#[inline(never)]
+fn passes() {
+    if let Some(mut held) = Held::take() {
+        held.leave();
+    }
+}
+
+/// Called before a block of this size is taken.
+#[inline(always)]
+pub fn before(size: u64) {
+    if !counts() {
+        passes();
+    } else if allocator::meets_limit(size) {
+        make_room();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make_room() {
+    if let Some(_held) = Held::take() {
+        allocator::give_back();
+    }
+}
+
+/// A block that was taken.
+struct Birth {
+    at: u64,
+    size: u64,
+    register: u64,
+}
+
+/// Called for a block that was taken, or null; with what the VM had in r15.
+#[inline(always)]
+pub fn born(at: u64, size: u64, register: u64) {
+    if at == 0 || !counts() {
+        return;
+    }
+    let mut birth = Birth { at, size, register };
+    // SAFETY: `book_block` owns nothing that a panic would leak but the right to use the books, which `abandon` gives back; it calls no code of the VM.
+    let booked = unsafe { guard::guarded(book_block, (&raw mut birth) as u64) };
+    if booked == u64::MAX {
+        abandon();
+    }
+}
+
+/// Called for a block that is freed, or null.
+#[inline(always)]
+pub fn dead(at: u64) {
+    if at == 0 || !counts() {
+        return;
+    }
+    // SAFETY: as of `book_block`.
+    let buried = unsafe { guard::guarded(bury, at) };
+    if buried == u64::MAX {
+        abandon();
+    }
+}
+
+/// Leaves after a panic, which has skipped the function that had the right to use the books.
+#[cold]
+#[inline(never)]
+fn abandon() {
+    IN_USE.store(0, Ordering::Release);
+    if let Some(mut held) = Held::take() {
+        held.depart(Farewell::Broken);
+    }
+}
+
+extern "C" fn book_block(birth: u64) -> u64 {
+    // SAFETY: `born` passes the address of its own `Birth`, which lives until this returns.
+    let &Birth { at, size, register } = unsafe { &*ours::<Birth>(birth) };
+    let Some(mut held) = Held::take() else {
+        WITHIN.fetch_add(1, Ordering::Relaxed);
+        return 0;
+    };
+    let size = allocator::layout().map_or(size, |layout| layout.taken(size));
+    let (births, ledger) = held.both();
+    let is_noted =
+        births.full.is_none() && births.born(ledger, register, BLOCK, (at, size)).is_some();
+    if !is_noted {
+        births.lose(ledger, register, BLOCK, at);
+    }
+    births.presence.until_look -= 1;
+    if births.presence.until_look == 0 {
+        look_round(&mut held);
+    }
+    0
+}
+
+extern "C" fn bury(at: u64) -> u64 {
+    let Some(mut held) = Held::take() else {
+        WITHIN.fetch_add(1, Ordering::Relaxed);
+        return 0;
+    };
+    let (births, ledger) = held.both();
+    if births
+        .blocks
+        .dead(at)
+        .is_some_and(|known| known.block.is_owner())
+    {
+        births.reborn(ledger, at);
+    }
+    0
+}
+
+/// Runs every [`LOOK_EVERY`](crate::births::heartbeat::LOOK_EVERY) births: checks whether the command is still there.
+#[cold]
+#[inline(never)]
+fn look_round(held: &mut Held) {
+    let (births, _) = held.both();
+    let is_alone = births.presence.look(&CONTROL_PAGE, births.ticks);
+    if guard::broken() {
+        held.depart(Farewell::Broken);
+    } else if is_alone {
+        held.depart(Farewell::Alone);
+    }
+}
+
+/// Called when a request begins, before any module does something for it.
+pub extern "C" fn request_begins(_: u64) -> u64 {
+    if !counts() {
+        passes();
+    } else if let Some(mut held) = Held::take()
+        && !allocator::take()
+    {
+        held.depart(Farewell::Replaced);
+    }
+    0
+}
+
+/// Called when a request ends, before anything of it is freed: all its blocks are dead, as the heap begins anew.
+pub extern "C" fn request_ends(_: u64) -> u64 {
+    if !counts() {
+        passes();
+        return 0;
+    }
+    let Some(mut held) = Held::take() else {
+        return 0;
+    };
+    // SAFETY: the command writes `CONFIG` only while no thread runs here.
+    let config = unsafe { *(&raw const CONFIG) };
+    if config.census_at_end != 0 {
+        let reply = census(&mut held, config.end_argument.into());
+        CONTROL_PAGE.ended.store(reply as u32, Ordering::Release);
+    }
+    allocator::put_back();
+    let (births, ledger) = held.both();
+    let (blocks, books) = (&mut births.blocks, &mut births.books);
+    // Code that is in memory of opcache's stays.
+    blocks.each_owner(|at| {
+        if allocator::layout().is_some_and(|layout| layout.holds(&Direct, at)) {
+            books.reborn(ledger, at);
+        }
+    });
+    blocks.free();
+    // Without memory for them births are lost, and counted as such.
+    let _ = blocks.open();
+    0
+}
+
+/// Begins to count; `begins` = the script is about to begin. `None`: not where the thread stands. It changes its heap there, or runs no PHP code
+/// in the middle of a request, so that cannot be told whether that is about to end.
+pub fn watch(
+    held: &mut Held,
+    begins: bool,
+    (functions, of_requests): (allocator::Functions, [u64; 2]),
+) -> Option<Reply> {
+    held.leave();
+    let (births, ledger) = held.both();
+    // SAFETY: the command writes `CONFIG` only while no thread runs here.
+    let config = unsafe { *(&raw const CONFIG) };
+    guard::begin_anew();
+    WITHIN.store(0, Ordering::Relaxed);
+    (ledger.lost_memory, ledger.misplaced, ledger.unreadable) = (0, 0, 0);
+    (ledger.unbooked, ledger.moved, ledger.elsewhere) = (0, 0, 0);
+    (ledger.slot_roots, ledger.page_shift) = (0, 0);
+    let php = reader()?;
+    births.names.reader = Some(php);
+    births.depth = (config.depth.max(1) as usize).min(DEEPEST - 1);
+    births.ticks = config.heartbeat_ticks;
+    births.full = None;
+    if allocator::find(functions)? != allocator::Owner::Nobody {
+        return Some(Reply::Refused);
+    }
+    let runs = begins || php.current().ok()? != 0;
+    if !runs && php.is_in_request().ok()? {
+        return None;
+    }
+    if births.open(ledger).is_none() {
+        births.forget(ledger);
+        return Some(Reply::NoMemory);
+    }
+    requests::take(of_requests);
+    if runs {
+        allocator::take();
+    }
+    CONTROL_PAGE.hooked.store(1, Ordering::Release);
+    Some(Reply::Done)
+}
+
+/// Leaves.
+pub fn leave(held: &mut Held) -> Reply {
+    held.leave();
+    CONTROL_PAGE
+        .state
+        .store(State::Quiet as u32, Ordering::Relaxed);
+    Reply::Done
+}
+
+/// Counts the living blocks, as `argument` says ([`CENSUS_COLLECT`]). What is in cycles of references counts as living: a collection would run
+/// destructors of the program's.
+pub fn census(held: &mut Held, argument: u64) -> Reply {
+    let started = sys::now();
+    // It lives here, and not in `count`, whose frame a panic skips.
+    let kept = Kept::open();
+    // SAFETY: `count` owns nothing that a panic would leak and calls no code of the VM.
+    let counted = unsafe { guard::guarded(count, (&raw mut *held) as u64) };
+    drop(kept);
+    if guard::broken() {
+        return Reply::Refused;
+    }
+    if counted == 0 {
+        return Reply::NoMemory;
+    }
+    let (_, ledger) = held.both();
+    ledger.gc_nanos = 0;
+    ledger.garbage = match argument & CENSUS_COLLECT {
+        0 => Uncollected::Unasked,
+        _ => Uncollected::Uncalled,
+    } as u64;
+    ledger.collector_off = 0;
+    ledger.walk_nanos = sys::now() - started;
+    Reply::Done
+}
+
+extern "C" fn count(held: u64) -> u64 {
+    // SAFETY: `census` passes the address of its own `Held`, which lives until this returns.
+    let held = unsafe { &mut *ours::<Held>(held) };
+    let (births, ledger) = held.both();
+    ledger.unlocked = WITHIN.load(Ordering::Relaxed);
+    u64::from(births.count(ledger).is_some())
+}
+
+/// The VM's reader, as far as the command has said what it must know.
+fn reader() -> Option<Php<'static, Direct>> {
+    let mut words = [0; Facts::WORDS];
+    for (word, fact) in words.iter_mut().zip(&SNAPSHOT.facts) {
+        *word = fact.load(Ordering::Relaxed);
+    }
+    Php::new(&Direct, Facts::from_words(words)).ok()
+}
