@@ -1,7 +1,8 @@
 //! Births of a PHP: bytes by line against `memory_get_usage()` (`truth`), the allocator as before, requests of a php-fpm (`served`), started
-//! programs (`ends`), and guests that make it hard.
+//! programs (`ends`), the verdict on leaks (`leaks`), and guests that make it hard.
 
 mod ends;
+mod leaks;
 mod served;
 mod truth;
 
