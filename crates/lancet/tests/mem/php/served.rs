@@ -4,7 +4,7 @@ use super::functions;
 use crate::support::fastcgi::{asked, fpm};
 use crate::support::{Snapshot, TempDir, Watch, fixtures, lancet, mem, skip};
 
-/// What a worker answers: how many blocks it has kept, the MiB in use, its id.
+/// What a worker answers: how many blocks it has kept, the bytes in use, its id.
 fn answer(text: &str) -> (u64, u64, i32) {
     let words: Vec<&str> = text.split(' ').collect();
     let [kept, used, pid] = words[..] else {
@@ -25,6 +25,7 @@ fn blocks_of_a_request_are_dead_when_it_ends() {
     let script = fixtures().join("php/births/request.php");
     let ask = |number: u64| asked(&socket, &script, number);
     let pid = workers[0];
+    ask(50_000);
     let first = answer(&ask(50_000));
     assert_eq!((first.0, first.2), (50_000, pid));
     let (before, own) = (Snapshot::take(pid), functions(pid));
@@ -44,7 +45,7 @@ fn blocks_of_a_request_are_dead_when_it_ends() {
         let rows = report.of(pid);
         let row = rows
             .iter()
-            .find(|(name, _)| name.ends_with("request.php:10:(block)"));
+            .find(|(name, _)| name.ends_with("request.php:12:(block)"));
         let (_, counts) = row.unwrap_or_else(|| panic!("{rows:?}"));
         let made = 40 * 50_500;
         assert!((made..made + 4_000).contains(&counts.born), "{counts:?}");
@@ -88,7 +89,7 @@ fn workers_are_found_from_their_master() {
     let born: u64 = workers
         .iter()
         .flat_map(|worker| report.of(*worker))
-        .filter(|(name, _)| name.ends_with("request.php:10:(block)"))
+        .filter(|(name, _)| name.ends_with("request.php:12:(block)"))
         .map(|(_, counts)| counts.born)
         .sum();
     assert!((20_000..20_500).contains(&born), "{born}");
