@@ -32,12 +32,17 @@ const AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50
 /// Time after which a request that was not carried out is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Number of words that lead to what a request begins and ends with.
+const WORDS: usize = 3;
+
 /// What is found of a PHP before it is entered.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     facts: Facts,
-    /// Addresses of the functions of [`NAMES`], and of the two words of [`Requests`].
-    table: [u64; NAMES.len() + 2],
+    /// Addresses of the functions of [`NAMES`], and of the words of [`Requests`].
+    table: [u64; NAMES.len() + WORDS],
+    /// Address of `module_registry`, and what was found there.
+    modules: (u64, Requests),
 }
 
 impl Found {
@@ -56,15 +61,19 @@ impl Found {
             });
         };
         let facts = Facts::find(&memory, &symbol).map_err(|error| refused(error.to_string()))?;
-        let requests = Requests::find(&memory, modules, facts.version())
+        let shown = |name: &str| {
+            symbol(name).ok_or_else(|| refused(format!("its PHP does not show its {name}")))
+        };
+        let registries = [modules, shown("sapi_module")?];
+        let requests = Requests::find(&memory, registries, facts.version())
             .map_err(|error| refused(error.to_string()))?;
-        let mut table = [0; NAMES.len() + 2];
+        let mut table = [0; NAMES.len() + WORDS];
         for (place, name) in table.iter_mut().zip(NAMES) {
-            *place = symbol(name)
-                .ok_or_else(|| refused(format!("its PHP does not show its function {name}")))?;
+            *place = shown(name)?;
         }
         let maps = Maps::of(pid).unwrap_or_default();
-        for (place, word) in [requests.first, requests.last].into_iter().enumerate() {
+        let words = [requests.first, requests.last, requests.close];
+        for (place, word) in words.into_iter().enumerate() {
             let is_data = maps.find(word).is_some_and(|area| area.permissions.write);
             if !is_data {
                 return Err(refused(
@@ -73,7 +82,11 @@ impl Found {
             }
             table[NAMES.len() + place] = word;
         }
-        Ok(Found { facts, table })
+        Ok(Found {
+            facts,
+            table,
+            modules: (modules, requests),
+        })
     }
 
     /// Gives it to the agent.
@@ -87,7 +100,7 @@ impl Found {
 #[derive(Debug)]
 struct Php {
     entered: Entered,
-    facts: Facts,
+    found: Found,
     /// Its main thread, if we trace it between stops too.
     tracee: Option<Tracee>,
 }
@@ -103,13 +116,21 @@ impl Php {
         self.await_answer()
     }
 
-    /// Makes the main thread enter the agent where it stands.
+    /// Makes the main thread enter the agent where it stands, unless the VM has ended: what the agent would read and write is unmapped then.
     fn enter(&mut self) -> Result<()> {
         if let Some(tracee) = &mut self.tracee {
             poll(tracee)?;
         }
         let entry = self.entered.resident.header.enter;
+        let (pid, memory) = (self.entered.pid(), &self.entered.memory);
+        let (registry, requests) = self.found.modules;
         self.entered.stopped(Threads::Main, |_, remote| {
+            if !requests.stand(&**memory, registry) {
+                return Err(Error::NotEntered {
+                    pid,
+                    reason: "its PHP has ended, and the process is about to".into(),
+                });
+            }
             match Open::always(Door::GetHeap) {
                 Some(open) => remote.enter(entry, open),
                 None => Ok(()),

@@ -49,7 +49,7 @@ pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Box<dyn Counted
     (opening.claimed)(memory, resident)?;
     let mut counted = CountedPhp::of(Php {
         entered,
-        facts: found.facts,
+        found,
         tracee: None,
     });
     counted.ask(Request::Watch, 0, "count its births")?;
@@ -91,7 +91,7 @@ fn handed_over(pid: i32, start: ScriptStart, opening: Opening) -> Result<Php> {
     })?;
     Ok(Php {
         entered,
-        facts: found.facts,
+        found,
         tracee: None,
     })
 }
@@ -129,7 +129,7 @@ impl CountedPhp {
                 "it could not map memory for its books, which take a quarter of what its limits and the machine leave it"
             }
             (Request::Watch, _) => {
-                "its allocator has functions of somebody else in its place (another lancet, an extension that profiles memory, USE_ZEND_ALLOC=0)"
+                "its allocator, or what its requests begin and end with, has functions of somebody else in its place (another lancet, an extension that profiles memory, USE_ZEND_ALLOC=0)"
             }
             _ => "the agent did not do what it was asked",
         };
@@ -187,7 +187,7 @@ impl Counted for CountedPhp {
     }
 
     fn version(&self) -> String {
-        self.php.facts.version().to_string()
+        self.php.found.facts.version().to_string()
     }
 
     fn memory(&self) -> &GuestMemory {

@@ -1,8 +1,11 @@
 //! Births of a PHP: bytes by line against `memory_get_usage()` (`truth`), the allocator as before, requests of a php-fpm (`served`), started
-//! programs (`ends`), the verdict on leaks (`leaks`), and guests that make it hard.
+//! programs (`ends`), the verdict on leaks (`leaks`), what the VM does before it refuses a block (`limits`), faults of the agent (`broken`), and
+//! guests that make it hard.
 
+mod broken;
 mod ends;
 mod leaks;
+mod limits;
 mod served;
 mod truth;
 
@@ -37,8 +40,8 @@ fn functions(pid: i32) -> (u32, u64, u64) {
     let memory = &*memory;
     let symbol = |name: &str| functions.symbol(name);
     let facts = Facts::find(&memory, &symbol).expect("a PHP");
-    let registry = symbol("module_registry").expect("a PHP");
-    let words = Requests::find(&memory, registry, facts.version()).expect("modules");
+    let registries = ["module_registry", "sapi_module"].map(|name| symbol(name).expect("a PHP"));
+    let words = Requests::find(&memory, registries, facts.version()).expect("modules");
     let stack = Php::new(&memory, facts).map(|php| php.frame_stack());
     let stack = stack.expect("a version").expect("a stack");
     // What the heap is known by may be in the middle of a change.

@@ -125,6 +125,20 @@ pub struct Spoilt {
 impl Spoilt {
     /// Changes the functions whose symbols hold `name`: one, or that of each language.
     pub fn make(pid: i32, name: &str) -> Self {
+        Self::changed(pid, name, |distance| {
+            let mut jump = [0xe9, 0, 0, 0, 0];
+            jump[1..].copy_from_slice(&distance.to_le_bytes());
+            jump
+        })
+    }
+
+    /// The same with functions that fault: the first instruction does not exist.
+    pub fn fault(pid: i32, name: &str) -> Self {
+        Self::changed(pid, name, |_| [0x0f, 0x0b, 0x90, 0x90, 0x90])
+    }
+
+    /// With the instructions that `code` returns for the distance from their end to `core`'s panics.
+    fn changed(pid: i32, name: &str, code: impl Fn(u32) -> [u8; 5]) -> Self {
         let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
         let agent = object::File::parse(&*file).expect("an ELF file");
         let addresses = |name: &str| -> Vec<u64> {
@@ -143,8 +157,7 @@ impl Spoilt {
             .open(format!("/proc/{pid}/mem"))
             .expect("the guest's memory");
         let spoil = |from: u64| {
-            let mut jump = [0xe9, 0, 0, 0, 0];
-            jump[1..].copy_from_slice(&(to.wrapping_sub(from + 5) as u32).to_le_bytes());
+            let jump = code(to.wrapping_sub(from + 5) as u32);
             let (at, mut was) = (image + from, [0; 5]);
             memory.read_exact_at(&mut was, at).expect("read");
             memory.write_all_at(&jump, at).expect("written");

@@ -66,13 +66,8 @@ const FORMS: [Form; 5] = [
         main: 320,
     },
 ];
-/// `real_size` and `limit`, from `free_slot` on.
-const REAL_SIZE: u64 = BINS.len() as u64 * 8;
-const LIMIT: u64 = REAL_SIZE + 16;
 /// Offset of `free_slot` where slots of 8 bytes are not handed out any more (since 8.4).
 const SHADOWED: u64 = 40;
-/// The greatest size of a block in a chunk; a larger one has mappings of its own.
-const LARGEST: u64 = CHUNK - PAGE;
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
@@ -265,84 +260,29 @@ impl Allocator {
     /// mappings of its own.
     #[inline]
     pub fn taken(&self, size: u64) -> u64 {
-        let least = if self.free_slots - self.heap() == SHADOWED {
-            16
-        } else {
-            8
-        };
-        let size = size.max(least);
+        let size = self.least(size);
         match bin_of(size).and_then(|bin| BINS.get(bin)) {
             Some((bytes, _)) => *bytes,
             None => size.checked_next_multiple_of(PAGE).unwrap_or(size),
         }
     }
 
-    /// Whether a block of so many bytes would need memory beyond the limit that is set, so that the engine looks for what it can give back
-    /// (`zend_mm_gc`) before it takes some, or refuses to. Answers as `zend_mm_alloc_pages` and `zend_mm_alloc_huge` do.
+    /// Whether the engine has a free slot for a block of so many bytes: then it neither looks at the limit nor maps memory for it.
     #[inline]
-    pub fn meets_limit(&self, memory: &impl Memory, size: u64) -> Result<bool, Fault> {
-        let word = |offset: u64| memory.u64(self.free_slots + offset);
-        let left = word(LIMIT)?.wrapping_sub(word(REAL_SIZE)?);
-        if left >= CHUNK.max(size.saturating_add(PAGE)) {
-            return Ok(false);
-        }
-        self.has_no_room(memory, size, left)
-    }
-
-    #[cold]
-    fn has_no_room(&self, memory: &impl Memory, size: u64, left: u64) -> Result<bool, Fault> {
-        if size > LARGEST {
-            return Ok(size
-                .checked_next_multiple_of(PAGE)
-                .is_none_or(|size| size > left));
-        }
-        let pages = match bin_of(size) {
-            Some(bin) if memory.u64(self.free_slot(bin))? != 0 => return Ok(false),
-            Some(bin) => BINS[bin].1,
-            None => size.div_ceil(PAGE),
-        };
-        if left >= CHUNK || self.cached(memory)? != 0 {
-            return Ok(false);
-        }
-        let mut chunk = Some(self.main);
-        while let Some(at) = chunk {
-            if self.has_run(memory, at, pages)? {
-                return Ok(false);
-            }
-            chunk = self
-                .next_chunk(memory, at)
-                .filter(|next| *next != self.main);
-        }
-        Ok(true)
-    }
-
-    /// Whether an address lies in one of the chunks.
-    pub fn holds(&self, memory: &impl Memory, address: u64) -> bool {
-        let (wanted, mut chunk) = (address & !(CHUNK - 1), self.main);
-        loop {
-            if chunk == wanted {
-                return true;
-            }
-            match self.next_chunk(memory, chunk) {
-                Some(next) if next != self.main => chunk = next,
-                _ => return false,
-            }
+    pub fn has_slot(&self, memory: &impl Memory, size: u64) -> Result<bool, Fault> {
+        match bin_of(self.least(size)) {
+            Some(bin) => Ok(memory.u64(self.free_slot(bin))? != 0),
+            None => Ok(false),
         }
     }
 
-    /// Whether so many pages of a chunk are free in a row.
-    fn has_run(&self, memory: &impl Memory, chunk: u64, pages: u64) -> Result<bool, Fault> {
-        let mut run = 0;
-        for word in 0..PAGES / 64 {
-            let used = memory.u64(chunk + self.free_map + word * 8)?;
-            for bit in 0..64 {
-                run = if used >> bit & 1 == 0 { run + 1 } else { 0 };
-                if run >= pages {
-                    return Ok(true);
-                }
-            }
+    /// The size that a block of so many bytes has at least.
+    #[inline]
+    fn least(&self, size: u64) -> u64 {
+        match self.free_slots - self.heap() == SHADOWED {
+            true => size.max(16),
+            false => size.max(8),
         }
-        Ok(false)
     }
 }
 

@@ -74,6 +74,9 @@ const CONSTANTS: u64 = 16;
 const STACK: u64 = 40;
 const CURRENT: u64 = 56;
 
+/// `bailout` in `zend_executor_globals`: the same in all versions (read in the code of `_zend_bailout`).
+const BAILOUT: u64 = 416;
+
 /// `function_table` in `zend_compiler_globals` (`zend_globals.h`), behind which lies `class_table`: the same in all versions.
 const COMPILER_TABLES: u64 = 56;
 
@@ -91,6 +94,11 @@ impl<M: Memory> Php<'_, M> {
     fn global(&self, behind: u64) -> Result<u64, Fault> {
         let tables = self.facts.executor().wrapping_add(self.layout.tables);
         self.memory.u64(tables.wrapping_add(behind))
+    }
+
+    /// Returns the address of the word that leads to where errors that end the request are caught: a buffer of `setjmp`; 0 if nowhere.
+    pub fn bailout(&self) -> u64 {
+        self.facts.executor().wrapping_add(BAILOUT)
     }
 
     /// Returns the address of the table of functions ([`FUNCTIONS`]) or classes ([`CLASSES`]). The executor has none before the first request

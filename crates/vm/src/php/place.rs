@@ -5,6 +5,9 @@
 //! The operation that a frame has stored may be some operations behind, and under the compiler (`opcache.jit`) of another function. The
 //! engine has the true one in r15, where it was built by gcc: whoever is called by it may find it there. So both are looked at, and what is no
 //! operation of the function is none.
+//!
+//! While an exception is thrown a frame has the operation of the executor that handles it (`EG(exception_op)`); where it was thrown the executor keeps
+//! (`opline_before_exception`).
 
 use super::frames::{LINE, OP_SIZE};
 use super::{Php, Point};
@@ -36,8 +39,13 @@ impl<M: Memory> Php<'_, M> {
             let index = distance / OP_SIZE;
             (index < count.into() && distance.is_multiple_of(OP_SIZE)).then_some(index)
         };
+        let mut index = number(register).or(number(point.opline));
+        if index.is_none() && point.opline != 0 {
+            let before = self.facts.executor() + self.layout.before_exception;
+            index = number(self.memory.u64(before)?);
+        }
         // A function that has not begun is at its first operation.
-        let index = number(register).or(number(point.opline)).unwrap_or(0);
+        let index = index.unwrap_or(0);
         let opline = opcodes.wrapping_add(index * OP_SIZE);
         Ok(Place {
             function,

@@ -7,24 +7,28 @@
 //!   _efree … ────────────────► ours: the number is cleared ─► _zend_mm_free
 //!   first module, request begins ─► ours: the custom functions are set ─► the module's own
 //!   last module, request ends ────► ours: they are taken out, all blocks are dead ─► the module's own
+//!   request closes ───────────────► ours: the same, if they are set then ──────────► the server interface's own
 //! ```
 //!
-//! Blocks are the VM's own: ours call the functions that give blocks of a heap and do not ask for its custom functions. So no state has to be
-//! right while they run, and an error of the memory limit, which jumps out of them, finds all as it was.
+//! Blocks are the VM's own: ours call the functions that give blocks of a heap and do not ask for its custom functions. No state has to be
+//! right while they run, and an error of the memory limit, which jumps out of them, is caught and goes on ([`bailout`]).
 //!
 //! While a heap has custom functions the VM does two things differently, so ours are in front of both:
-//! - It does not look for memory to give back before it refuses a block because of the limit (`zend_mm_gc`): ours have it look ([`allocator`]).
+//! - It does not look for memory to give back (`zend_mm_gc`) before it refuses a block because of the limit, or because the kernel gives it none:
+//!   ours are taken out while it makes a block that it has no free slot for ([`handlers`]).
 //! - It frees nothing at once at a request's end (`zend_mm_shutdown`, `is_zend_mm`): ours are taken out before ([`requests`]).
 //!
 //! | file | what |
 //! |---|---|
 //! | `allocator` | the heap and its custom functions: set, taken out |
 //! | `handlers` | our functions, which the VM calls |
+//! | `bailout` | catches the errors that jump out of the VM's functions |
 //! | `requests` | where a request begins and ends |
 //! | `counting` | what is done at a birth and at a death, and what the command asks for |
 //! | `names` | the VM's code as text |
 
 mod allocator;
+mod bailout;
 pub mod counting;
 pub mod handlers;
 mod names;

@@ -28,7 +28,7 @@ pub unsafe fn at_script() {
 
 /// Does what is requested of a PHP, once for each request; `begins` = its script is about to begin.
 fn serve(begins: bool) {
-    let Some(mut held) = counting::Held::take() else {
+    let Some(mut held) = counting::Held::take_for_command() else {
         return;
     };
     let Some(asked) = at_work::begin() else {

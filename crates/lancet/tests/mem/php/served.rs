@@ -2,7 +2,7 @@
 
 use super::functions;
 use crate::support::fastcgi::{asked, fpm};
-use crate::support::{Snapshot, TempDir, Watch, fixtures, lancet, mem, skip};
+use crate::support::{LIMIT, Snapshot, TempDir, Watch, fixtures, lancet, mem, skip, until};
 
 /// What a worker answers: how many blocks it has kept, the bytes in use, its id.
 fn answer(text: &str) -> (u64, u64, i32) {
@@ -65,6 +65,39 @@ fn blocks_of_a_request_are_dead_when_it_ends() {
     drop(guest);
     let log = std::fs::read_to_string(folder.join("php.log")).expect("a log");
     assert!(!log.contains("exited on signal"), "{log}");
+}
+
+/// lancet comes while PHP code runs behind the end of a request, in its session's handler, which holds 80 MB in cycles: the heap begins anew
+/// all the same, and the next request is counted.
+#[test]
+fn an_attach_behind_the_end_of_a_request_lets_the_heap_begin_anew() {
+    let folder = TempDir::new("late-php");
+    let Some((_guest, socket, workers)) = fpm(&folder, 1) else {
+        return skip("late", "there is no php-fpm8.2");
+    };
+    let script = folder.join("sessions.php");
+    std::fs::copy(fixtures().join("php/births/sessions.php"), &script).expect("a copy");
+    let (ask, pid) = (|number: u64| asked(&socket, &script, number), workers[0]);
+    let all = || [0, 2].map(ask);
+    all();
+    let (first, own) = (all(), functions(pid));
+    let watch = std::thread::scope(|scope| {
+        let ends = scope.spawn(|| ask(1));
+        let waits = folder.join("waits");
+        until(LIMIT, "the handler", || waits.exists().then_some(()));
+        let watch = Watch::open(mem(pid));
+        std::fs::write(folder.join("goes"), "").expect("a file");
+        ends.join().expect("an answer");
+        watch
+    });
+    for round in 0..2 {
+        assert_eq!(all(), first, "round {round}");
+    }
+    let report = watch.report();
+    let rows = report.of(pid);
+    let large = rows.keys().any(|name| name.contains("sessions.php"));
+    assert!(large, "the requests behind it are counted: {rows:?}");
+    assert_eq!(functions(pid), own);
 }
 
 /// A master and its workers are opened together.

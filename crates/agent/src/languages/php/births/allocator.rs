@@ -2,9 +2,11 @@
 
 use crate::languages::functions::function;
 use crate::memory::direct::Direct;
+use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
-use vm::php::allocator::Allocator;
-use vm::php::api::{COLLECT, GET_HANDLERS, GET_HEAP, SET_HANDLERS};
+use vm::Memory;
+use vm::php::allocator::{Allocator, CHUNK};
+use vm::php::api::{GET_HANDLERS, GET_HEAP, SET_HANDLERS};
 
 /// The heap in which ours are or were set: `_zend_mm_heap`. It stays when they are out, as does what it is known by.
 static HEAP: AtomicU64 = AtomicU64::new(0);
@@ -54,8 +56,7 @@ pub fn find(Functions(ours): Functions) -> Option<Owner> {
     for (place, function) in OURS.iter().zip(ours) {
         place.store(function, Ordering::Relaxed);
     }
-    // SAFETY: the command has written the function's address; it returns a word.
-    let heap = unsafe { function::<unsafe extern "C" fn() -> u64>(GET_HEAP)() };
+    let heap = current()?;
     HEAP.store(heap, Ordering::Relaxed);
     let owner = owner();
     if owner == Owner::Nobody {
@@ -66,7 +67,26 @@ pub fn find(Functions(ours): Functions) -> Option<Owner> {
     Some(owner)
 }
 
-/// Whose custom functions the heap has.
+/// The heap that the VM uses now. `None`: the VM's code is not there any more.
+fn current() -> Option<u64> {
+    // SAFETY: the command has written the function's address, which is taken as a number.
+    let at = unsafe { function::<u64>(GET_HEAP) };
+    // SAFETY: the function's code is there, and returns a word.
+    sys::is_readable(at).then(|| unsafe { function::<unsafe extern "C" fn() -> u64>(GET_HEAP)() })
+}
+
+/// Whether the heap is there. When the VM ends it unmaps it, and the word that leads to it stays as it is.
+fn is_there() -> bool {
+    let heap = heap();
+    let chunk = heap & !(CHUNK - 1);
+    heap != 0
+        && current() == Some(heap)
+        && sys::is_readable(heap)
+        && sys::is_readable(chunk)
+        && Direct.u64(chunk) == Ok(heap)
+}
+
+/// Whose custom functions the heap has, which is there.
 pub fn owner() -> Owner {
     let mut found = Functions::default();
     let [malloc, free, realloc] = &mut found.0;
@@ -102,30 +122,37 @@ pub fn take() -> bool {
     true
 }
 
-/// Takes ours out, if they are set.
-pub fn put_back() {
-    if heap() != 0 && owner() == Owner::Us {
+/// Takes ours out, if the heap is there and they are set. Returns whether they were.
+pub fn put_back() -> bool {
+    let are_set = is_there() && owner() == Owner::Us;
+    if are_set {
         set(Functions::default());
     }
+    are_set
 }
 
-/// Whether a block of this size would meet the memory limit.
+/// The same where the VM has called ours for a block, so that the heap is there.
+pub fn step_aside() -> bool {
+    let are_set = owner() == Owner::Us;
+    if are_set {
+        set(Functions::default());
+    }
+    are_set
+}
+
+/// Whether the VM has a free slot for a block of this size, so that it neither looks at the limit nor maps memory for it.
 #[inline(always)]
-pub fn meets_limit(size: u64) -> bool {
-    layout().is_some_and(|layout| layout.meets_limit(&Direct, size) == Ok(true))
+pub fn has_slot(size: u64) -> bool {
+    layout().is_some_and(|layout| layout.has_slot(&Direct, size) == Ok(true))
 }
 
-/// Has the VM give back what it can, as it does before it refuses a block because of the limit, and not while custom functions are set.
-pub fn give_back() {
-    if owner() != Owner::Us {
-        return;
+/// The VM wants its heap itself to be freed. Returns whether it is to be freed as without us: custom functions of another tool stand in front of
+/// ours else, which the VM would call again.
+pub fn end() -> bool {
+    let is_ours = owner() == Owner::Us;
+    if is_ours {
+        set(Functions::default());
     }
-    set(Functions::default());
-    // SAFETY: the command has written the function's address. This is the VM's thread, at the beginning of one of ours that the VM calls for
-    // a block, where it would call this function itself. It frees pages without a block, and raises no error.
-    unsafe {
-        let collect: unsafe extern "C" fn(u64) -> u64 = function(COLLECT);
-        collect(heap());
-    }
-    set(ours());
+    HEAP.store(0, Ordering::Relaxed);
+    is_ours
 }

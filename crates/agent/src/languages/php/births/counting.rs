@@ -6,9 +6,9 @@
 //! The VM has one thread. It can stand in our functions when the command has it carry out a request, or when a handler of a signal takes
 //! blocks that has interrupted them; who uses the books is alone with them ([`Held`]).
 
-use super::allocator;
 use super::names::{BLOCK, Names};
-use super::requests;
+use super::{allocator, bailout, requests};
+use crate::at_work;
 use crate::births::books::DEEPEST;
 use crate::births::living;
 use crate::guard;
@@ -27,8 +27,12 @@ use wire::{Farewell, Ledger, Reply, State};
 type Births = living::Births<Names, 8>;
 
 static mut BIRTHS: Births = Births::new(Names::new());
-/// 1 = somebody uses [`BIRTHS`] and the ledger.
+/// Who uses [`BIRTHS`] and the ledger: 0, [`VM`] or [`COMMAND`].
 static IN_USE: AtomicU32 = AtomicU32::new(0);
+/// A function of ours that the VM has called.
+const VM: u32 = 1;
+/// A request of the command's.
+const COMMAND: u32 = 2;
 /// Births and deaths that were not seen, because a handler of a signal took or freed blocks within our functions.
 static WITHIN: AtomicU64 = AtomicU64::new(0);
 
@@ -40,10 +44,29 @@ impl Held {
     #[inline(always)]
     pub fn take() -> Option<Held> {
         // The VM has one thread, and who interrupts it gives the right back before that goes on.
-        if IN_USE.load(Ordering::Acquire) != 0 {
-            return None;
+        match IN_USE.load(Ordering::Acquire) {
+            0 => IN_USE.store(VM, Ordering::Relaxed),
+            COMMAND => {
+                // Only a request that was broken off (a fault in it) leaves the right behind: no signal comes to a handler during one.
+                if let Some(mut held) = Held::take_for_command() {
+                    held.depart(Farewell::Broken);
+                }
+                return None;
+            }
+            _ => return None,
         }
-        IN_USE.store(1, Ordering::Relaxed);
+        Some(Held(()))
+    }
+
+    /// The same for a request of the command's, also where an earlier one was broken off.
+    #[cold]
+    pub fn take_for_command() -> Option<Held> {
+        match IN_USE.load(Ordering::Acquire) {
+            0 => {}
+            COMMAND => at_work::put_off(),
+            _ => return None,
+        }
+        IN_USE.store(COMMAND, Ordering::Relaxed);
         Some(Held(()))
     }
 
@@ -61,6 +84,17 @@ impl Held {
         allocator::put_back();
         let (births, ledger) = self.both();
         births.forget(ledger);
+    }
+
+    /// The heap begins anew: all blocks are dead, and with them the code that lies in them. What is cached of other code (opcache's) goes too: where
+    /// that lies still, the lines are read again.
+    fn all_dead(&mut self) {
+        let (births, ledger) = self.both();
+        let (blocks, books) = (&mut births.blocks, &mut births.books);
+        blocks.each_owner(|at| books.reborn(ledger, at));
+        blocks.free();
+        // Without memory for them births are lost, and counted as such.
+        let _ = blocks.open();
     }
 
     /// Leaves, and says why.
@@ -98,21 +132,25 @@ fn passes() {
     }
 }
 
-/// Called before a block of this size is taken.
+/// Called before a block is taken.
 #[inline(always)]
-pub fn before(size: u64) {
+pub fn before() {
     if !counts() {
         passes();
-    } else if allocator::meets_limit(size) {
-        make_room();
     }
 }
 
-#[cold]
-#[inline(never)]
-fn make_room() {
-    if let Some(_held) = Held::take() {
-        allocator::give_back();
+/// Takes ours out of the heap for a while. Returns whether they were set.
+pub fn step_aside() -> bool {
+    Held::take().is_some_and(|_held| allocator::step_aside())
+}
+
+/// Sets them again, if calls still count.
+pub fn step_back() {
+    if let Some(_held) = Held::take()
+        && counts()
+    {
+        allocator::take();
     }
 }
 
@@ -210,20 +248,33 @@ fn look_round(held: &mut Held) {
     }
 }
 
+/// Called where a request begins and ends.
+pub fn at_request(what: extern "C" fn(u64) -> u64) {
+    // SAFETY: what is called owns nothing that a panic would leak but the right to use the books, which `abandon` gives back, and calls no code of
+    // the VM that may not be left.
+    if unsafe { guard::guarded(what, 0) } == u64::MAX {
+        abandon();
+    }
+}
+
 /// Called when a request begins, before any module does something for it.
 pub extern "C" fn request_begins(_: u64) -> u64 {
     if !counts() {
         passes();
-    } else if let Some(mut held) = Held::take()
-        && !allocator::take()
-    {
-        held.depart(Farewell::Replaced);
+    } else if let Some(mut held) = Held::take() {
+        // What was counted at the end of an earlier request is not what is held at the end of the process.
+        CONTROL_PAGE.ended.store(0, Ordering::Release);
+        if !allocator::take() {
+            held.depart(Farewell::Replaced);
+        }
     }
     0
 }
 
 /// Called when a request ends, before anything of it is freed: all its blocks are dead, as the heap begins anew.
 pub extern "C" fn request_ends(_: u64) -> u64 {
+    // First, and whoever uses the books: with ours the heap would not begin anew.
+    allocator::put_back();
     if !counts() {
         passes();
         return 0;
@@ -237,18 +288,19 @@ pub extern "C" fn request_ends(_: u64) -> u64 {
         let reply = census(&mut held, config.end_argument.into());
         CONTROL_PAGE.ended.store(reply as u32, Ordering::Release);
     }
-    allocator::put_back();
-    let (births, ledger) = held.both();
-    let (blocks, books) = (&mut births.blocks, &mut births.books);
-    // Code that is in memory of opcache's stays.
-    blocks.each_owner(|at| {
-        if allocator::layout().is_some_and(|layout| layout.holds(&Direct, at)) {
-            books.reborn(ledger, at);
-        }
-    });
-    blocks.free();
-    // Without memory for them births are lost, and counted as such.
-    let _ = blocks.open();
+    held.all_dead();
+    0
+}
+
+/// Called when all of a request but its memory is freed. Ours are still set if the command came behind the request's end, while PHP code of its
+/// ran, or if a module had failed to begin, so that no end was called.
+pub extern "C" fn request_closes(_: u64) -> u64 {
+    let were_set = allocator::put_back();
+    if !counts() {
+        passes();
+    } else if were_set && let Some(mut held) = Held::take() {
+        held.all_dead();
+    }
     0
 }
 
@@ -257,7 +309,7 @@ pub extern "C" fn request_ends(_: u64) -> u64 {
 pub fn watch(
     held: &mut Held,
     begins: bool,
-    (functions, of_requests): (allocator::Functions, [u64; 2]),
+    (functions, of_requests): (allocator::Functions, [u64; 3]),
 ) -> Option<Reply> {
     held.leave();
     let (births, ledger) = held.both();
@@ -284,7 +336,11 @@ pub fn watch(
         births.forget(ledger);
         return Some(Reply::NoMemory);
     }
-    requests::take(of_requests);
+    if requests::take(of_requests).is_none() {
+        births.forget(ledger);
+        return Some(Reply::Refused);
+    }
+    bailout::is_at(php.bailout());
     if runs {
         allocator::take();
     }

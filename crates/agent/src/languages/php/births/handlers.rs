@@ -3,23 +3,30 @@
 //!
 //! The VM calls them with what its own functions are called with. `_zend_mm_alloc` and `_zend_mm_realloc` may not return: an error of the memory
 //! limit jumps to where errors are caught. So nothing is held while they run, and nothing is noted before.
+//!
+//! Where the VM has no free slot for a block it may meet the limit or find no memory to map, and looks for what it can give back then
+//! (`zend_mm_gc`), which it does not do while custom functions are set. So ours are out while it makes such a block, and set again when it is
+//! made or an error has jumped out of it.
 
 use super::allocator::{Functions, heap};
-use super::requests::BOTH;
-use super::{allocator, counting};
-use crate::guard;
+use super::requests::ALL;
+use super::{allocator, bailout, counting};
 use crate::languages::functions::{at, function};
 use core::arch::naked_asm;
 use vm::php::api::{ALLOCATE, FREE, REALLOCATE, SHUT_DOWN};
 
 /// Ours for blocks, and those for the beginning and the end of a request.
-pub fn ours() -> (Functions, [u64; 2]) {
+pub fn ours() -> (Functions, [u64; 3]) {
     let functions = [
         malloc as *const () as u64,
         free as *const () as u64,
         realloc as *const () as u64,
     ];
-    let requests = [begins as *const () as u64, ends as *const () as u64];
+    let requests = [
+        begins as *const () as u64,
+        ends as *const () as u64,
+        closes as *const () as u64,
+    ];
     (Functions(functions), requests)
 }
 
@@ -35,25 +42,34 @@ unsafe extern "C" fn realloc(block: u64, size: u64) -> u64 {
     naked_asm!("mov rdx, r15", "jmp {}", sym reallocate)
 }
 
+/// Has the VM make a block of this size.
+unsafe fn made(place: usize, size: u64, arguments: [u64; 3]) -> u64 {
+    let is_aside = !allocator::has_slot(size) && counting::step_aside();
+    // SAFETY: the command has written the function's address, and the VM has called ours for a block of this heap: for what the function at this
+    // `place` of the table is for. Nothing is owned here, and no frame of another function lies between.
+    unsafe {
+        if is_aside {
+            return bailout::caught(function(place), arguments, counting::step_back);
+        }
+        let [first, second, third] = arguments;
+        let make: unsafe extern "C" fn(u64, u64, u64) -> u64 = function(place);
+        make(first, second, third)
+    }
+}
+
 unsafe extern "C" fn allocate(size: u64, register: u64) -> u64 {
-    counting::before(size);
-    // SAFETY: the command has written the function's address, and the VM has called ours for a block of this heap.
-    let block = unsafe {
-        let allocate: unsafe extern "C" fn(u64, u64) -> u64 = function(ALLOCATE);
-        allocate(heap(), size)
-    };
+    counting::before();
+    // SAFETY: `_zend_mm_alloc` is called as its prototype says, with one argument more than it looks at.
+    let block = unsafe { made(ALLOCATE, size, [heap(), size, 0]) };
     counting::born(block, size, register);
     block
 }
 
 /// A death where the block was, and a birth where it is. Nobody takes blocks in between, so both are noted when it is sure that it is moved.
 unsafe extern "C" fn reallocate(block: u64, size: u64, register: u64) -> u64 {
-    counting::before(size);
-    // SAFETY: as in `allocate`; the block is one of this heap, or null.
-    let moved = unsafe {
-        let reallocate: unsafe extern "C" fn(u64, u64, u64) -> u64 = function(REALLOCATE);
-        reallocate(heap(), block, size)
-    };
+    counting::before();
+    // SAFETY: `_zend_mm_realloc` is called as its prototype says; the block is one of this heap, or null.
+    let moved = unsafe { made(REALLOCATE, size, [heap(), block, size]) };
     counting::dead(block);
     counting::born(moved, size, register);
     moved
@@ -62,12 +78,13 @@ unsafe extern "C" fn reallocate(block: u64, size: u64, register: u64) -> u64 {
 /// `void free(void *)`. When the VM ends, it is called for the heap itself (`zend_mm_shutdown`).
 unsafe extern "C" fn free(block: u64) {
     if block == heap() {
-        allocator::put_back();
-        // SAFETY: the command has written the function's address. The VM wants its heap to be freed and uses it no more; it has no custom
-        // functions now, so its chunks are freed as without us.
-        unsafe {
-            let shut_down: unsafe extern "C" fn(u64, i32, i32) = function(SHUT_DOWN);
-            shut_down(block, 1, 1);
+        if allocator::end() {
+            // SAFETY: the command has written the function's address. The VM wants its heap to be freed and uses it no more; it has no custom
+            // functions now, so its chunks are freed as without us.
+            unsafe {
+                let shut_down: unsafe extern "C" fn(u64, i32, i32) = function(SHUT_DOWN);
+                shut_down(block, 1, 1);
+            }
         }
         return;
     }
@@ -83,16 +100,24 @@ type Request = unsafe extern "C" fn(i32, i32) -> i32;
 
 /// `int request_startup_func(int type, int module_number)`.
 unsafe extern "C" fn begins(kind: i32, number: i32) -> i32 {
-    // SAFETY: `request_begins` owns nothing that a panic would leak and calls no code of the VM that may not be left.
-    unsafe { guard::guarded(counting::request_begins, 0) };
+    counting::at_request(counting::request_begins);
     // SAFETY: the word led to this function, which the VM would have called now.
-    unsafe { at::<Request>(BOTH[0].before())(kind, number) }
+    unsafe { at::<Request>(ALL[0].before())(kind, number) }
 }
 
 /// `int request_shutdown_func(int type, int module_number)`.
 unsafe extern "C" fn ends(kind: i32, number: i32) -> i32 {
-    // SAFETY: `request_ends` owns nothing that a panic would leak and calls no code of the VM that may not be left.
-    unsafe { guard::guarded(counting::request_ends, 0) };
+    counting::at_request(counting::request_ends);
     // SAFETY: the word led to this function, which the VM would have called now.
-    unsafe { at::<Request>(BOTH[1].before())(kind, number) }
+    unsafe { at::<Request>(ALL[1].before())(kind, number) }
+}
+
+/// `int deactivate(void)`.
+unsafe extern "C" fn closes() -> i32 {
+    counting::at_request(counting::request_closes);
+    match ALL[2].before() {
+        0 => 0,
+        // SAFETY: the word led to this function, which the VM would have called now.
+        before => unsafe { at::<unsafe extern "C" fn() -> i32>(before)() },
+    }
 }
