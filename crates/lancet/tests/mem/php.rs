@@ -296,3 +296,35 @@ fn call_paths_have_the_lines() {
         guest.ends_with("answer 0");
     }
 }
+
+/// While an exception is thrown the frame that it passes stands at no operation of its own: its line is where it was thrown, as PHP says itself.
+#[test]
+fn a_frame_that_an_exception_passes_has_its_line() {
+    for php in phps("thrown") {
+        let mut guest = guest(&php, "thrown", &[]);
+        let mut command = mem(guest.pid);
+        command.args(["--stacks", "8", "--no-gc"]);
+        let watch = Watch::open(command);
+        guest.tell("");
+        let line: u64 = guest.find("line ").parse().expect("a line");
+        let output = watch.interrupt();
+        assert_eq!(output.code(), 0, "{php}: {output:?}");
+        let rows = schema::records(&["mem"], &output.stdout);
+        let callers: Vec<_> = rows
+            .iter()
+            .filter(|row| row["record"] == "row" && row["live"].as_u64() >= Some(300))
+            .map(|row| {
+                (
+                    row["stack"][0]["line"].as_u64(),
+                    row["stack"][1]["line"].as_u64(),
+                )
+            })
+            .collect();
+        assert!(
+            callers.contains(&(Some(9), Some(line))),
+            "{php}: {line}, {callers:?}"
+        );
+        guest.tell("");
+        guest.ends_with("answer 300");
+    }
+}

@@ -156,3 +156,12 @@ pub fn end() -> bool {
     HEAP.store(0, Ordering::Relaxed);
     is_ours
 }
+
+/// Has the heap be at an address, and these be ours.
+#[cfg(test)]
+pub fn is_at(heap: u64, Functions(ours): Functions) {
+    HEAP.store(heap, Ordering::Relaxed);
+    for (place, function) in OURS.iter().zip(ours) {
+        place.store(function, Ordering::Relaxed);
+    }
+}
