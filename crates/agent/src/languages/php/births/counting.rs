@@ -40,34 +40,41 @@ static WITHIN: AtomicU64 = AtomicU64::new(0);
 pub struct Held(());
 
 impl Held {
-    /// Takes it, unless somebody has it.
+    /// Takes it where the VM has called ours, unless somebody has it.
     #[inline(always)]
     pub fn take() -> Option<Held> {
         // The VM has one thread, and who interrupts it gives the right back before that goes on.
         match IN_USE.load(Ordering::Acquire) {
-            0 => IN_USE.store(VM, Ordering::Relaxed),
-            COMMAND => {
-                // Only a request that was broken off (a fault in it) leaves the right behind: no signal comes to a handler during one.
-                if let Some(mut held) = Held::take_for_command() {
-                    held.depart(Farewell::Broken);
-                }
-                return None;
+            0 => {
+                IN_USE.store(VM, Ordering::Relaxed);
+                Some(Held(()))
             }
-            _ => return None,
+            COMMAND => {
+                Held::recover();
+                None
+            }
+            _ => None,
         }
-        Some(Held(()))
     }
 
-    /// The same for a request of the command's, also where an earlier one was broken off.
-    #[cold]
+    /// The same for a request of the command's. One that is at work may be that of a command that was killed: the thread carries it out to its
+    /// end, and stands in it now.
     pub fn take_for_command() -> Option<Held> {
-        match IN_USE.load(Ordering::Acquire) {
-            0 => {}
-            COMMAND => at_work::put_off(),
-            _ => return None,
+        if IN_USE.load(Ordering::Acquire) != 0 {
+            return None;
         }
         IN_USE.store(COMMAND, Ordering::Relaxed);
         Some(Held(()))
+    }
+
+    /// Leaves where the VM has called ours and a request has the right. The thread is not in that request, as no signal comes to a handler during
+    /// one; so it was broken off (by a fault in it).
+    #[cold]
+    #[inline(never)]
+    fn recover() {
+        at_work::put_off();
+        IN_USE.store(VM, Ordering::Relaxed);
+        Held(()).depart(Farewell::Broken);
     }
 
     /// What it is the right to.
@@ -398,4 +405,23 @@ fn reader() -> Option<Php<'static, Direct>> {
         *word = fact.load(Ordering::Relaxed);
     }
     Php::new(&Direct, Facts::from_words(words)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::at_work::tests::PAGE;
+
+    /// A second request does not interrupt the first one, which a killed command may have left at work; that the VM calls ours shows that it was
+    /// broken off.
+    #[test]
+    fn a_right_that_was_left_behind_is_given_back_where_the_vm_calls_ours() {
+        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        core::mem::forget(Held::take_for_command().expect("nobody has it"));
+        assert!(Held::take_for_command().is_none(), "it may be at work");
+        assert!(Held::take().is_none(), "the agent leaves");
+        let deserted = CONTROL_PAGE.deserted.swap(0, Ordering::Relaxed);
+        assert_eq!(deserted, Farewell::Broken as u32);
+        assert!(Held::take().is_some(), "it was given back");
+    }
 }
