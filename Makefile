@@ -90,8 +90,8 @@ deps-matrix: deps-test
 
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
-		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind
-	@.ci/rival py-spy frida rbspy
+		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind php-cli php-dev libjudy-dev
+	@.ci/rival py-spy frida memray memprof rbspy
 
 # Nothing in CI builds this program, which takes minutes of a core; whoever builds it sees whether it works.
 build: deps
@@ -149,7 +149,7 @@ deps-soak: deps-test
 # Programs of which everything is hooked.
 	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 # Frameworks of which nobody is to be suspected.
-	@.ci/apt python3-fastapi python3-uvicorn python3-pandas libmojolicious-perl
+	@.ci/apt python3-fastapi python3-uvicorn python3-pandas supervisor libmojolicious-perl starman ruby-sidekiq redis-server rubocop
 # What Redmine depends on.
 	@.ci/apt mariadb-server-core mariadb-client-core puma rake ruby-rails ruby-actionpack-action-caching ruby-actionpack-xml-parser \
 		ruby-commonmarker ruby-csv ruby-html-pipeline ruby-jquery-rails ruby-mail ruby-mini-mime ruby-mysql2 ruby-net-ldap ruby-nokogiri \

@@ -5,9 +5,10 @@ import os
 from session import run
 
 PLACE = os.environ.get("LANCET_RIVALS") or os.path.join(os.path.expanduser("~"), ".cache/lancet/rivals")
-NAMES = ["frida", "py-spy", "rbspy"]
-# A link to the Python that has it would lose its packages: the real one is named.
-PROGRAMS = {name: os.path.join(PLACE, "bin", name) for name in NAMES} | {"frida": os.path.join(PLACE, "frida/bin/python")}
+NAMES = ["frida", "memprof", "memray", "py-spy", "rbspy"]
+# Of memprof it is the extension. A link to the Python that has it would lose its packages: the real one is named.
+PROGRAMS = {name: os.path.join(PLACE, "bin", name) for name in NAMES} | {
+    name: os.path.join(PLACE, name, "bin/python") for name in ("frida", "memray")}
 
 
 def missing(name):
@@ -24,8 +25,10 @@ def missing(name):
 def version(name):
     if missing(name):
         return "missing"
-    if name == "frida":
-        return run([PROGRAMS[name], "-c", "import frida; print(frida.__version__)"])
+    if name in ("frida", "memray"):
+        return run([PROGRAMS[name], "-c", f"import {name}; print({name}.__version__)"])
+    if name == "memprof":
+        return run(["php", "-d", "extension=" + PROGRAMS[name], "-r", "echo phpversion('memprof');"])
     return run([PROGRAMS[name], "--version"]).split()[-1]
 
 

@@ -15,6 +15,7 @@ ROUNDS = 5 if SCALE >= 1 else 1
 
 class Own:
     """The machine's own Ruby."""
+    folder = "ruby"
     command = ["ruby"]
 
 

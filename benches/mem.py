@@ -40,7 +40,7 @@ def find_rubies():
 class Watch(Process):
     """A `lancet mem` on running processes, once it has opened `many`."""
 
-    OPENED = r"process \d+ \(Ruby [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
+    OPENED = r"process \d+ \((?:Ruby|Python|PHP) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
 
     def __init__(self, pid, *options, many=1):
         self.output = os.path.join(PLACE, f"report-{pid}")
@@ -126,48 +126,53 @@ def one_case(ruby, work, kind, how, reports):
 
 def cost():
     say("cost: CPU time of the work, in rounds")
+    cost_of(rubies, CASES, one_case, cost_target)
+
+
+def cost_of(vms, cases, one_case, target, enough=ENOUGH, most=COST):
+    """Of each case on each VM. After `most` seconds it stops, once it has enough rounds."""
     since, took, runs, why = time.monotonic(), 0, {}, {}
-    order = [(ruby, work, case) for ruby in rubies for work in ("w1", "w2") for case in CASES]
+    order = [(vm, work, case) for vm in vms for work in ("w1", "w2") for case in cases]
     for number in range(ROUNDS):
         spent = time.monotonic() - since
-        if number >= ENOUGH and spent + took > COST:
+        if number >= enough and spent + took > most:
             break
         if left() < took:
             break
         begun = time.monotonic()
         say(f"  round {number + 1} of {ROUNDS}, {spent:.0f} s so far")
-        for ruby in rubies:
+        for vm in vms:
             for work in ("w1", "w2"):
-                turn = (number * 2) % len(CASES)
-                for name, kind, how in CASES[turn:] + CASES[:turn]:
-                    key = ruby, work, name
+                turn = (number * 2) % len(cases)
+                for name, kind, how in cases[turn:] + cases[:turn]:
+                    key = vm, work, name
                     if len(why.get(key, [])) > 1:
                         continue
                     try:
-                        runs.setdefault(key, {})[number] = one_case(ruby, work, kind, how, number == 0)
+                        runs.setdefault(key, {})[number] = one_case(vm, work, kind, how, number == 0)
                     except Failed as failed:
                         why.setdefault(key, []).append(str(failed))
         took = time.monotonic() - begun
-    for ruby, work, (name, kind, _) in order:
-        key, title = (ruby, work, name), work.upper()
+    for vm, work, (name, kind, _) in order:
+        key, title = (vm, work, name), work.upper()
         done = runs.get(key, {})
-        bares = [runs.get((ruby, work, which), {}) for which in (BARE, AGAIN)]
+        bares = [runs.get((vm, work, which), {}) for which in (BARE, AGAIN)]
         whole = [n for n in done if all(n in b for b in bares)]
         reasons = why.get(key, [])
         if not whole or any(reason.startswith("WRONG") for reason in reasons):
-            skip(ruby.version, title, name, (reasons or ["no bare run to compare with"])[-1])
+            skip(vm.version, title, name, (reasons or ["no bare run to compare with"])[-1])
             continue
         answers = {run["answer"] for run in (*done.values(), *bares[0].values())}
         if len(answers) > 1:
-            skip(ruby.version, title, name, f"WRONG: answers {answers}")
+            skip(vm.version, title, name, f"WRONG: answers {answers}")
             continue
         typical = lambda field: statistics.median(done[n][field] for n in whole)
         if name == BARE:
-            row(ruby.version, title, name, [done[n]["cpu"] for n in whole], " s", 3,
+            row(vm.version, title, name, [done[n]["cpu"] for n in whole], " s", 3,
                 beside=f"{done[whole[0]]['objects']:,.0f} objects")
             continue
         if name == AGAIN:
-            row(ruby.version, title, "bare, second to first: the noise",
+            row(vm.version, title, "bare, second to first: the noise",
                 [bares[1][n]["cpu"] / bares[0][n]["cpu"] for n in whole], "×")
             continue
         ratios = [done[n]["cpu"] / statistics.mean(b[n]["cpu"] for b in bares) for n in whole]
@@ -181,7 +186,30 @@ def cost():
             beside = f"and {reports[0]:.2f} s CPU for its report, once" if reports else ""
         if reasons:
             beside += f"; FAILED {len(reasons)} times: {reasons[-1]}"
-        row(ruby.version, title, name, ratios, "×", target=cost_target(ruby, work, name), beside=beside)
+        row(vm.version, title, name, ratios, "×", target=target(vm, work, name), beside=beside)
+
+
+def watched_blocks(vm, script, kind):
+    """The figures of a script that makes blocks, of a VM that tells of their deaths, while it is watched, or after that."""
+    with Guest(vm, script, SCALE=SCALE, ATTACH=1, HOLD=1) as guest:
+        guest.lines.until("^ready$")
+        options = ["--for", "50ms"] if kind == "left" else []
+        with Watch(guest.pid, "--no-gc", *options) as watch:
+            if kind == "left":
+                watch.good_end()
+            guest.go()
+            figures = guest.figures()
+            if kind == "watched":
+                watch.leave()
+                records = watch.records()
+                total = next(r for r in records if r["record"] == "total")
+                head = next(r for r in records if r["record"] == "look")
+                figures |= {"least": figures["objects"], "objects": total["born"], "gc": 0,
+                            "own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.memory(),
+                            "walk": head["walk_pause_ns"] / 1e6}
+    if kind == "watched" and figures["least"] > figures["objects"]:
+        raise Failed(f"WRONG: {figures['objects']:,} births counted, and there are {figures['least']:,.0f} at least")
+    return figures
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

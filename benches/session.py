@@ -136,10 +136,10 @@ class Process:
 
 
 class Guest(Process):
-    """A Ruby on a script of the fixtures."""
+    """A VM on a script of the fixtures."""
 
     def __init__(self, ruby, script, *prefix, **env):
-        command = [*prefix, *ruby.command, os.path.join(FIXTURES, "ruby", script)]
+        command = [*prefix, *ruby.command, os.path.join(FIXTURES, ruby.folder, script)]
         super().__init__(command, {k: str(v) for k, v in env.items()}, stdin=subprocess.PIPE)
 
     def go(self):
@@ -165,6 +165,8 @@ class Guest(Process):
 
 
 class Ruby:
+    folder = "ruby"
+
     def __init__(self, wanted):
         self.wanted, self.missing, self.own = wanted, None, False
         found = shutil.which("ruby")

@@ -49,6 +49,7 @@ pub const EMPTY: Ledger = Ledger {
     unlocked: 0,
     misplaced: 0,
     unreadable: 0,
+    form: 0,
     unsized_objects: 0,
     empty_bytes: 0,
     mapped: 0,

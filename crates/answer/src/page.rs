@@ -1,6 +1,8 @@
 //! The page `docs/json.md` and the JSON Schema `docs/json-schema.json`, made of the types. The tests fail where the files are
 //! not what the types say; `LANCET_WRITE_DOCS=1 cargo test -p lancet-answer` writes them.
 
+mod wrapped;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -10,6 +12,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{calls, heap, mem, patch, profile, rss, stack, syscalls, tune};
+use wrapped::wrapped;
 
 /// What the page says before all commands.
 const HEAD: &str = "\
@@ -297,7 +300,7 @@ fn page() -> String {
     for command in commands {
         one(&mut page, command, defs, &mut shown);
     }
-    page
+    wrapped(&page)
 }
 
 /// One kind of record: what it is, and a row for each field that it does not share with the others.

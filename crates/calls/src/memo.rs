@@ -1,4 +1,5 @@
-//! Remembers results for things that many events share (a call edge, a script line), by the address of the thing.
+//! Remembers results for things that many events share (a call edge, a script line), by the address of the thing. The
+//! writers of lines and of JSON ask it for each event.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

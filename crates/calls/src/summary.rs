@@ -107,6 +107,8 @@ pub struct Rows {
     not_freed: Option<NotFreed>,
     unit: f64,
     demangle: bool,
+    /// So many native frames around each call tell rows apart.
+    frames: usize,
     /// The first event and the last.
     times: Option<(Duration, Duration)>,
 }
@@ -132,13 +134,24 @@ impl Rows {
             not_freed: None,
             unit: 1.0,
             demangle,
+            frames: 0,
             times: None,
         }
+    }
+
+    /// Rows are told apart by so many native frames around each call, too, and not by the script line alone.
+    pub fn by_frames(self, frames: usize) -> Self {
+        Rows { frames, ..self }
     }
 
     /// Returns the nanoseconds of the unit in rows: 1 if calls were reported one by one, those of a cycle if guests counted.
     pub fn unit(&self) -> f64 {
         self.unit
+    }
+
+    /// Whether calls were noted one by one. Their times hold what that costs, which is more than many a call takes.
+    pub fn are_noted(&self) -> bool {
+        self.times.is_some()
     }
 
     /// Returns the descriptors that are still open when no more events come, if a preset needs them.
@@ -204,7 +217,8 @@ impl Rows {
     fn key_of(&mut self, open: &Open) -> Key {
         let (mut name, mut site) = self.key(&open.function, open.line.as_ref());
         if !open.callers.is_empty() && self.rows.len() < MOST_BY_STACK {
-            site = Site::of_frames(open.callers.iter().map(|caller| caller.name()).collect());
+            let callers = open.callers.iter().map(|caller| caller.name());
+            site = Site::of_frames(callers.collect(), open.line.as_ref());
         }
         if let Some(group) = &open.ticket.group {
             if let Some(adds) = self.groups.adds_as(&open.function) {
@@ -274,8 +288,13 @@ impl Rows {
                 let allocations = self.allocations.as_mut();
                 let allocations = allocations.filter(|_| !around().any(allocates));
                 // If no script makes a call, only its native callers show where it comes from.
-                let by_frames =
-                    (descriptors.is_some() || allocations.is_some()) && call.line.is_none();
+                let pairs = descriptors.is_some() || allocations.is_some();
+                let frames = match pairs && call.line.is_none() {
+                    true => usize::MAX,
+                    false => self.frames,
+                };
+                let mut call = call;
+                call.callers.truncate(frames);
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
                     allocating: allocations.and_then(|of| of.enter(event.at, &call)),
@@ -284,7 +303,7 @@ impl Rows {
                     line: call.line,
                     began: event.at.time,
                     arguments: call.registers.gp,
-                    callers: if by_frames { call.callers } else { Vec::new() },
+                    callers: call.callers,
                 };
                 let (_, unwound) = self.stacks.enter(event.at, open);
                 for open in unwound {

@@ -1,4 +1,4 @@
-//! The process of which snapshots are made, whatever its language.
+//! The process of which snapshots are made, whatever its language; whoever takes one opens it (`Guest::open`).
 
 use crate::outside::Outside;
 use enter::copied::Copied;

@@ -241,10 +241,7 @@ impl Entered {
             ties: self.ties,
             threads,
         };
-        let mut timing = self.timing.get();
-        let done = standstill.run(&mut timing, work);
-        self.timing.set(timing);
-        done
+        standstill.run_timed(&self.timing, work)
     }
 
     /// Notes that the process can no longer be asked, so that it is not left when this value is dropped.

@@ -122,10 +122,9 @@ impl Php {
             poll(tracee)?;
         }
         let entry = self.entered.resident.header.enter;
-        let (pid, memory) = (self.entered.pid(), &self.entered.memory);
-        let (registry, requests) = self.found.modules;
+        let pid = self.entered.pid();
         self.entered.stopped(Threads::Main, |_, remote| {
-            if !requests.stand(&**memory, registry) {
+            if self.has_ended() {
                 return Err(Error::NotEntered {
                     pid,
                     reason: "its PHP has ended, and the process is about to".into(),
@@ -136,6 +135,12 @@ impl Php {
                 None => Ok(()),
             }
         })
+    }
+
+    /// Whether the VM has ended: its modules are unloaded, and its heap is unmapped or will be.
+    fn has_ended(&self) -> bool {
+        let (registry, requests) = self.found.modules;
+        !requests.stand(&*self.entered.memory, registry)
     }
 
     fn await_answer(&mut self) -> Result<()> {

@@ -11,7 +11,7 @@
 //! | `ranking` | which frames of several files are the biggest? |
 //! | `chains` | how deep does the stack get, by direct calls? |
 //! | `difference` | which frames are others in a new build? |
-//! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
+//! | `names`, `named`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
 //! | `live` | what is on the stacks of a process, native and script frames together? |
 //! | `variables` | which variable is it that is big? |
 //!
@@ -30,6 +30,7 @@ mod functions;
 pub mod hints;
 pub mod image;
 mod imports;
+pub mod labels;
 pub mod live;
 pub mod names;
 pub mod objects;

@@ -10,7 +10,7 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use process::tries::Tries;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use vm::{Fault, Memory};
 
@@ -55,6 +55,18 @@ impl Standstill<'_> {
                 done => return done,
             }
         }
+    }
+
+    /// The same where the sum of the times is kept in a cell.
+    pub fn run_timed<T>(
+        self,
+        timing: &Cell<Timing>,
+        work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let mut sum = timing.get();
+        let done = self.run(&mut sum, work);
+        timing.set(sum);
+        done
     }
 
     fn once<T>(

@@ -82,10 +82,7 @@ impl Target {
             ties: self.ties,
             threads,
         };
-        let mut timing = self.timing.get();
-        let done = standstill.run(&mut timing, work);
-        self.timing.set(timing);
-        done
+        standstill.run_timed(&self.timing, work)
     }
 
     /// How long it may stand still at once; `None` = as long as it takes.

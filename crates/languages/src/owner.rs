@@ -1,5 +1,5 @@
 //! Decides from its path whose code a file is: a library's, the language's own, or the application's. The path is all there is to go by; the
-//! process is not asked.
+//! process is not asked. `births::analysis` and the answers of `heap` ask it.
 
 /// The owner of a file that belongs to no library.
 pub const APP: &str = "app";

@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::maps::PAGE;
 use vm::{Fault, Memory};
 
-/// Pages that are kept at most (64 MiB). Beyond that all of them are dropped, so that a walk over millions of objects
-/// does not copy the whole process.
+/// Pages that are kept at most (64 MiB), where nothing else is asked for. Beyond that all of them are dropped, so that a walk over millions of
+/// objects does not copy the whole process.
 const MOST: usize = 1 << 14;
 
 type Page = Option<Box<[u8; PAGE as usize]>>;
@@ -23,14 +23,21 @@ type Page = Option<Box<[u8; PAGE as usize]>>;
 /// A cache over a memory; see the module's documentation.
 pub struct Pages<'a> {
     memory: &'a dyn Memory,
+    most: usize,
     kept: RefCell<BTreeMap<u64, Page>>,
 }
 
 impl<'a> Pages<'a> {
     /// An empty cache over `memory`.
     pub fn new(memory: &'a dyn Memory) -> Pages<'a> {
+        Self::keeping(MOST, memory)
+    }
+
+    /// The same that keeps so many pages at most, for a walk that comes back to few of those that it reads.
+    pub fn keeping(most: usize, memory: &'a dyn Memory) -> Pages<'a> {
         Pages {
             memory,
+            most,
             kept: RefCell::default(),
         }
     }
@@ -54,7 +61,7 @@ impl<'a> Pages<'a> {
         let start = at / PAGE * PAGE;
         let within = (at - start) as usize;
         let mut kept = self.kept.borrow_mut();
-        if kept.len() >= MOST && !kept.contains_key(&start) {
+        if kept.len() >= self.most && !kept.contains_key(&start) {
             kept.clear();
         }
         let page = kept.entry(start).or_insert_with(|| {

@@ -5,7 +5,7 @@
 //! | [`formats`] | the command line: [`FORMATS`], an entry for each name; `format` says what one is |
 //! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
 //! | [`json`] | programs: an object a line, schema in `docs/json.md` |
-//! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json` or `summary_ltrace` |
+//! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json`, `summary_ltrace` or `stacks` |
 //! | `still_open`, `not_freed` | before the rows of `-c`: descriptors that are still open, memory that is not freed |
 //!
 //! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
@@ -17,6 +17,7 @@ pub mod json;
 pub mod lines;
 mod not_freed;
 mod processes;
+pub(crate) mod stacks;
 mod still_open;
 pub mod summary;
 mod summary_json;
@@ -25,7 +26,7 @@ mod summary_table;
 
 pub(crate) use form::short;
 pub use format::Format;
-pub use formats::{FORMATS, JSON, LINES};
+pub use formats::{FORMATS, JSON, LINES, STACKS};
 pub use json::Json;
 pub use lines::Lines;
 pub use processes::Processes;

@@ -1,15 +1,41 @@
 //! What a command line needs to know of a format to offer it.
 
-/// A format that a user chooses by its name.
+/// An entry of a command's list of formats.
 pub trait Format: Sync + 'static {
-    /// What the user writes after `--format`: one lower-case word, unique among the formats of a command.
-    fn name(&self) -> &'static str;
+    /// What the answer writes in it.
+    fn writes(&self) -> Writes;
+}
 
-    /// One line about it for the help, without a full stop.
-    fn about(&self) -> &'static str;
+/// What an answer writes in a format. It is a format by itself where nothing else needs to be known of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// A text of the command's own.
+    Text {
+        /// What the user writes after `--format`: one lower-case word, unique among the formats of a command.
+        name: &'static str,
+        /// One line about it for the help, without a full stop.
+        about: &'static str,
+    },
+    /// Records. The user chooses among all forms that show records ([`crate::forms::FORMS`]).
+    Records,
+    /// Stacks. The user chooses among all forms that show stacks ([`crate::forms::stacks::FORMS`]).
+    Stacks,
+}
 
-    /// Whether it writes records. The user then chooses among all forms that show records ([`crate::forms`]), and never writes its name.
-    fn has_records(&self) -> bool {
-        false
+impl Writes {
+    /// A text of the command's own.
+    pub const fn text(name: &'static str, about: &'static str) -> Self {
+        Writes::Text { name, about }
+    }
+
+    /// Whether it is records.
+    pub fn is_records(self) -> bool {
+        self == Writes::Records
+    }
+}
+
+impl Format for Writes {
+    fn writes(&self) -> Writes {
+        *self
     }
 }

@@ -11,9 +11,9 @@
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
-//! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown |
+//! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown; or stacks: folded, speedscope, a flame graph, pprof |
 //! | [`losses`] | what was lost in a run of any command, as a record |
-//! | [`text`], [`figures`], `columns`, [`style`], [`json`], `pprof` | what the commands share: escaping, numbers, aligned columns, colour, JSON lines, stacks as pprof reads them |
+//! | [`text`], [`figures`], `columns`, [`style`], [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
 //! was settled by the crate that made the answer. This crate prints nothing itself and knows no command line.
@@ -36,7 +36,6 @@ pub mod losses;
 pub mod mem;
 mod page;
 pub mod patch;
-mod pprof;
 pub mod profile;
 pub mod rss;
 pub mod stack;
@@ -45,5 +44,5 @@ pub mod syscalls;
 pub mod text;
 pub mod tune;
 
-pub use format::Format;
+pub use format::{Format, Writes};
 pub use style::Style;

@@ -11,12 +11,12 @@ use patch::{Applied, Inside, Listed, Plan, ScriptPatch, Setting, SettingsPlan, S
 
 pub use template::{Language, Subject, template};
 
-use crate::forms::{Plain, RECORDS};
+use crate::Writes;
 
 /// How answers are written, in the order in which help lists them.
-pub static FORMATS: &[&Plain] = &[&LINES, &RECORDS];
+pub static FORMATS: &[&Writes] = &[&LINES, &Writes::Records];
 
-static LINES: Plain = Plain::text("lines", "Lines, for people");
+static LINES: Writes = Writes::text("lines", "Lines, for people");
 
 /// The process that is told of: its id and what the kernel calls it.
 pub type Of<'g> = (i32, &'g str);

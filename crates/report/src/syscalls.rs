@@ -29,23 +29,24 @@ pub use json::Json;
 pub use lines::Lines;
 pub use naming::{Naming, NamingKinds};
 pub use separate::Separate;
-pub use summary::Summary;
+pub use summary::{Summary, TableForm};
 pub use together::{Shared, Together};
 
 use std::time::Duration;
 
-use crate::forms::{Plain, RECORDS};
+use crate::Writes;
 
 /// How calls are written, in the order in which help lists them.
-pub static FORMATS: &[&Plain] = &[&LINES, &STRACE, &RECORDS];
+pub static FORMATS: &[&Writes] = &[&LINES, &STRACE, &Writes::Records, &Writes::Stacks];
 
-static LINES: Plain = Plain::text(
+static LINES: Writes = Writes::text(
     "lines",
     "A line a call, with the script's line; -c: a table",
 );
 
 /// Lines and table of strace.
-pub static STRACE: Plain = Plain::text("strace", "As strace prints it, without the script's line");
+pub static STRACE: Writes =
+    Writes::text("strace", "As strace prints it, without the script's line");
 
 /// Which calls are shown, by what they returned (`-z`, `-Z`, `-e status=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -107,6 +107,8 @@ pub struct Ledger {
     pub misplaced: u64,
     /// Births of a Python whose frame could not be read.
     pub unreadable: u64,
+    /// The `vm::python::Form` by which a Python's threads are read at its births; 0 = each time all is asked anew, which is slower.
+    pub form: u64,
     /// Objects of the last census whose own size function raised an exception; each counts with the size of its slot.
     pub unsized_objects: u64,
     /// Bytes that the agent has mapped for these tables.

@@ -14,6 +14,7 @@
 //! no site, but the mark all the same.
 
 use crate::births::slots::{BLOCK_GRAIN, Number, Slots};
+use crate::memory::follow::ours;
 use crate::memory::store::List;
 use wire::slots::site_of;
 
@@ -37,36 +38,50 @@ impl Number for Tiny {
     const NONE: Self = Tiny(0);
 }
 
-/// The place of a block among those of its page.
-#[inline(always)]
-fn grain_of(at: u64) -> usize {
-    (at as usize & ((1 << PAGE_SHIFT) - 1)) / BLOCK_GRAIN as usize
-}
-
-/// What is noted of one block.
+/// What is noted of one block. It is one word, because a processor waits where a word is loaded that was stored in two pieces just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Block {
-    /// See [`wire::slots`]; 0 = it was not seen when it was taken.
-    number: u32,
-    size: u32,
-}
+#[repr(transparent)]
+pub struct Block(u64);
 
 impl Number for Block {
     const GRAIN: u32 = BLOCK_GRAIN;
-    const NONE: Self = Block { number: 0, size: 0 };
+    const NONE: Self = Block(0);
 }
 
 impl Block {
+    #[inline(always)]
+    fn new(number: u32, size: u32) -> Self {
+        Block(u64::from(size) << 32 | u64::from(number))
+    }
+
+    /// See [`wire::slots`]; 0 = it was not seen when it was taken.
+    #[inline(always)]
+    fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// [`OWNER`], and the size or [`LISTED`].
+    #[inline(always)]
+    fn size(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
     /// Whether lines are cached under its address.
     #[inline]
     pub fn is_owner(self) -> bool {
-        self.size & OWNER != 0
+        self.size() & OWNER != 0
     }
 
     /// Whether it was seen when it was taken.
     fn is_counted(self) -> bool {
-        site_of(self.number) != 0
+        site_of(self.number()) != 0
+    }
+
+    /// Whether the word is all there is to know: no lines are cached, and the size is in it.
+    #[inline(always)]
+    fn is_whole(self) -> bool {
+        const { assert!(OWNER > LISTED) };
+        self.size() < LISTED
     }
 }
 
@@ -84,21 +99,47 @@ pub struct Place {
     block: *mut Block,
 }
 
-/// Pages whose tables are remembered; a power of two.
-const NEAR: usize = 64;
+/// Pages of 64 KiB whose tables are remembered; a power of two. Two whose numbers are equal modulo this share a place.
+const NEAR: usize = 512;
 
-/// A page, and what is noted of the first block that it has room for.
+/// Bytes of addresses for each byte of a table.
+const SPREAD: u64 = BLOCK_GRAIN as u64 / size_of::<Block>() as u64;
+
+/// A page, and what leads from an address in it to what is noted of it: `table + distance(at)`.
 #[derive(Clone, Copy)]
 struct Near {
     page: u64,
-    first: *mut Block,
+    table: u64,
 }
 
 impl Near {
     const NOTHING: Near = Near {
         page: u64::MAX,
-        first: core::ptr::null_mut(),
+        table: 0,
     };
+
+    /// The page of an address, with the bits that no address of a block that begins at a multiple of `ALIGN` has.
+    #[inline(always)]
+    fn page<const ALIGN: u64>(at: u64) -> u64 {
+        const OF_PAGE: u64 = (1 << PAGE_SHIFT) - 1;
+        at & !(OF_PAGE - (ALIGN - 1))
+    }
+
+    /// What is to be added to `table` for the block at `at`.
+    #[inline(always)]
+    fn distance<const ALIGN: u64>(at: u64) -> u64 {
+        const GRAIN: u64 = BLOCK_GRAIN as u64;
+        match ALIGN < GRAIN {
+            true => (at & !(GRAIN - 1)) / SPREAD,
+            // `at` is such a multiple already.
+            false => at / SPREAD,
+        }
+    }
+
+    #[inline(always)]
+    fn place(at: u64) -> usize {
+        (at >> PAGE_SHIFT) as usize % NEAR
+    }
 }
 
 /// The living blocks of a process, each of which begins at a multiple of so many bytes (at least 8).
@@ -162,23 +203,22 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         Some(Place { at, block })
     }
 
-    /// Where the block at `at` is noted, if its table was used lately. It lies there until the tables are freed, because all blocks have one
-    /// size there.
+    /// Where the block at `at` is noted, if there can be one and its table was used lately. It lies there until the tables are freed, because
+    /// all blocks have one size there.
     #[inline(always)]
     fn near(&self, at: u64) -> Option<*mut Block> {
-        let page = at >> PAGE_SHIFT;
-        let near = &self.near[page as usize % NEAR];
-        (near.page == page).then(|| near.first.wrapping_add(grain_of(at)))
+        let near = &self.near[Near::place(at)];
+        (near.page == Near::page::<ALIGN>(at))
+            .then(|| ours(near.table.wrapping_add(Near::distance::<ALIGN>(at))))
     }
 
-    /// The same where it was not, if it has a table.
+    /// The same where it was not, if it has a table; there can be one at `at`.
     #[inline(never)]
     fn come_near(&mut self, at: u64) -> Option<*mut Block> {
         let block = self.table.find(at)?;
-        let page = at >> PAGE_SHIFT;
-        self.near[page as usize % NEAR] = Near {
-            page,
-            first: block.wrapping_sub(grain_of(at)),
+        self.near[Near::place(at)] = Near {
+            page: Near::page::<ALIGN>(at),
+            table: (block.addr() as u64).wrapping_sub(Near::distance::<ALIGN>(at)),
         };
         Some(block)
     }
@@ -200,14 +240,11 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
     #[inline(always)]
     pub fn born(&mut self, place: Place, number: u32, size: u64) -> Block {
         let small = u32::try_from(size).map_or(LISTED, |size| size.min(LISTED));
-        let block = Block {
-            number,
-            size: small,
-        };
+        let block = Block::new(number, small);
         // SAFETY: it leads into a table of its page, which lies there until the tables are freed, which the caller excludes; `self` is borrowed
         // mutably.
         let before = unsafe { place.block.replace(block) };
-        if before.size & !OWNER == LISTED {
+        if before.size() & !OWNER == LISTED {
             self.unlist(place.at);
         }
         if small == LISTED {
@@ -235,10 +272,7 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
     #[inline(never)]
     fn tiny_dead(&mut self, at: u64) -> Option<Known> {
         let Tiny(number) = self.tiny.clear(at);
-        let block = Block {
-            number,
-            size: TINY as u32,
-        };
+        let block = Block::new(number, TINY as u32);
         (number != 0).then_some(Known { block, size: TINY })
     }
 
@@ -250,17 +284,57 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         if block == Block::NONE {
             return None;
         }
-        let size = match block.size & !OWNER {
+        let size = match block.size() & !OWNER {
             LISTED => self.unlist(at),
             small => small.into(),
         };
         Some(Known { block, size })
     }
 
+    /// Where a block of `size` bytes at `at` is noted by [`fill`](Self::fill): if its table was used lately, nothing is known under its address,
+    /// and its word is all there will be to know.
+    #[inline(always)]
+    pub fn empty_place(&self, at: u64, size: u64) -> Option<Place> {
+        if size >= LISTED.into() || Self::is_tiny(size) {
+            return None;
+        }
+        let block = self.near(at)?;
+        // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed.
+        (unsafe { *block } == Block::NONE).then_some(Place { at, block })
+    }
+
+    /// Notes a block of `size` bytes that was taken, at a place that [`empty_place`](Self::empty_place) has just found for it.
+    #[inline(always)]
+    pub fn fill(&mut self, place: Place, number: u32, size: u64) {
+        // SAFETY: it leads into a table of its page, which lies there until the tables are freed, which the caller excludes; `self` is borrowed
+        // mutably.
+        unsafe { place.block.write(Block::new(number, size as u32)) };
+    }
+
+    /// The same as [`dead`](Self::dead), where the block's table was used lately and its word is all there is to know. Otherwise `None`, and
+    /// nothing is changed.
+    #[inline(always)]
+    pub fn take(&mut self, at: u64) -> Option<Option<Known>> {
+        let noted = self.near(at)?;
+        // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
+        let block = unsafe { *noted };
+        if block == Block::NONE {
+            // It may be one of up to 8 bytes.
+            return (!Self::HAS_TINY).then_some(None);
+        }
+        if !block.is_whole() {
+            return None;
+        }
+        // SAFETY: as above.
+        unsafe { noted.write(Block::NONE) };
+        let size = block.size().into();
+        Some(Some(Known { block, size }))
+    }
+
     /// Notes again a block that was to be freed and was not.
     pub fn restore(&mut self, at: u64, known: Known) -> Option<()> {
         let place = self.place(at)?;
-        self.born(place, known.block.number, known.size);
+        self.born(place, known.block.number(), known.size);
         if known.block.is_owner() {
             self.own(at)?;
         }
@@ -274,7 +348,7 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
             return None;
         }
         let block = self.noted(at)?;
-        Some(self.born(Place { at, block }, known.block.number, size))
+        Some(self.born(Place { at, block }, known.block.number(), size))
     }
 
     /// Notes that lines are cached under this address. `None`: its death would not be seen.
@@ -286,15 +360,15 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         if block.is_owner() {
             return Some(());
         }
-        let size = block.size | OWNER;
-        self.table.set(at, Block { size, ..block })
+        let owner = Block::new(block.number(), block.size() | OWNER);
+        self.table.set(at, owner)
     }
 
     /// Calls `each` with the number and the size of every block that was seen when it was taken.
     pub fn each(&self, mut each: impl FnMut(u32, u64)) {
         self.table.each(|at, block| {
             if block.is_counted() {
-                each(block.number, self.size_of(at, block));
+                each(block.number(), self.size_of(at, block));
             }
         });
         self.tiny.each(|_, Tiny(number)| {
@@ -304,17 +378,18 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         });
     }
 
-    /// Calls `each` with the address of every block under which lines are cached.
+    /// Calls `each` with every address at which a block may begin under whose address lines are cached.
     pub fn each_owner(&self, mut each: impl FnMut(u64)) {
         self.table.each(|at, block| {
             if block.is_owner() {
-                each(at);
+                let places = (at..at + u64::from(BLOCK_GRAIN)).step_by(ALIGN as usize);
+                places.for_each(&mut each);
             }
         });
     }
 
     fn size_of(&self, at: u64, block: Block) -> u64 {
-        match block.size & !OWNER {
+        match block.size() & !OWNER {
             LISTED => {
                 let mut all = self.listed.all().iter();
                 all.find(|(listed, _)| *listed == at)

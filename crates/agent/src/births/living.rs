@@ -27,14 +27,20 @@ pub trait Script: Texts {
 }
 
 /// Entries whose numbers are remembered.
-pub const RECENT: usize = 256;
+pub const RECENT: usize = 1024;
 
-/// Where the number of a key's entry is remembered: most lines take blocks at several instructions.
+/// Where the number of a key's entry is remembered: most lines take blocks at several instructions, whose numbers are multiples of two.
 #[inline(always)]
 pub fn place_of(key: Key) -> usize {
-    // Code objects are some hundred bytes long, instructions two.
-    let mixed = key.code >> 4 ^ key.code >> 12 ^ key.pc >> 1 ^ key.class << 7;
-    mixed as usize % RECENT
+    let at = key.code.wrapping_add(key.pc);
+    (at >> 1 ^ key.class << 9) as usize % RECENT
+}
+
+/// The number of the present epoch, as it stands in the number of a block.
+#[inline(always)]
+pub fn epoch(ledger: &Ledger) -> u32 {
+    // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the volatile read.
+    unsafe { (&raw const ledger.epoch).read_volatile() as u32 }
 }
 
 /// What is counted. It is used by one thread at a time, which each language makes sure of; `ALIGN` as of [`Blocks`].
@@ -134,9 +140,7 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
         if measure {
             self.books.measured(ledger, site, size);
         }
-        // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the volatile read.
-        let epoch = unsafe { (&raw const ledger.epoch).read_volatile() };
-        let before = self.blocks.born(place, epoch as u32 | site, size);
+        let before = self.blocks.born(place, epoch(ledger) | site, size);
         if before.is_owner() {
             self.reborn(ledger, at);
         }
@@ -150,8 +154,7 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
         if measure {
             self.books.measured(ledger, site, 8);
         }
-        let epoch = ledger.epoch as u32;
-        self.blocks.tiny_born(at, epoch | site)
+        self.blocks.tiny_born(at, epoch(ledger) | site)
     }
 
     /// Notes that a block lives on which was moved to `at`, or has another size there, and whose new birth could not be booked: under the

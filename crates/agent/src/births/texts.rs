@@ -1,4 +1,4 @@
-//! What the books ask the VM of a language about addresses, as text and numbers.
+//! What the books ask the VM of a language about addresses, as text and numbers. `languages` answers.
 
 use core::fmt;
 

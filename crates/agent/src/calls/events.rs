@@ -1,4 +1,5 @@
-//! Writes the records of events: calls and returns. Layout: `wire::calls::record`.
+//! Writes the records of events, calls and returns, into a ring, for all kinds of hooks (`call`, `finish`, `probes`, `system_calls`). Layout:
+//! `wire::calls::record`.
 
 use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};

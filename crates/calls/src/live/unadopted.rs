@@ -1,5 +1,5 @@
 //! Finds children that no notice has reported: made by `clone` or by a bare system call, where no hook waits. They have a copy of their
-//! parent's hooks, which fall through.
+//! parent's hooks, which fall through. `family` adopts them.
 
 use super::guest::Guest;
 use process::guest::children;

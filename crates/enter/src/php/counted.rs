@@ -151,8 +151,9 @@ impl Counted for CountedPhp {
     fn leave(&mut self) -> Result<Timing> {
         self.open = false;
         let asked = match self.farewell()? {
-            // An agent that was made quiet, because it did not answer, does not answer this either.
-            None if self.php.entered.is_quiet() => Ok(()),
+            // An agent that was made quiet, because it did not answer, does not answer this either; and of a VM that has ended nothing is left
+            // that its functions could be taken out of.
+            None if self.php.entered.is_quiet() || self.php.has_ended() => Ok(()),
             None => self.ask(Request::Leave, 0, "take the agent's functions out"),
             Some(_) => Ok(()),
         };

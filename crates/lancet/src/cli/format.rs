@@ -29,15 +29,36 @@ pub fn require_first_or_records<F: Format>(
     formats: &'static [&'static F],
     what: &str,
 ) -> Result<(), Usage> {
-    if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
-        return Ok(());
+    match lacks_form(chosen, formats, what) {
+        Some(text) => Err(Usage(text)),
+        None => Ok(()),
     }
-    let first = formats[0].name();
+}
+
+/// What is wrong where such an answer is asked for in another format.
+pub fn lacks_form<F: Format>(
+    chosen: Chosen<F>,
+    formats: &'static [&'static F],
+    what: &str,
+) -> Option<String> {
+    if chosen.form.is_some() || std::ptr::eq(chosen.format, formats[0]) {
+        return None;
+    }
+    let first = Chosen::entry(formats[0]).name();
     let others = Chosen::all(formats).filter(|one| one.form.is_some());
     let others: Vec<&str> = others.map(|one| one.name()).collect();
-    Err(Usage(format!(
+    Some(format!(
         "{what} has no --format {}: there are {first}, {}",
         chosen.name(),
         others.join(", ")
-    )))
+    ))
+}
+
+/// What is wrong where one of these flags is given that what is chosen has nothing for.
+pub fn flaw_of_flags<F: Format>(chosen: Chosen<F>, flags: &[(bool, &str)]) -> Option<String> {
+    let (_, flag) = flags.iter().find(|(given, _)| *given)?;
+    Some(format!(
+        "--format {} has nothing that {flag} would change: leave one of the two away",
+        chosen.name()
+    ))
 }

@@ -45,6 +45,8 @@ struct State {
     /// What was queued last ends within a line, and the rest of that line was dropped.
     torn: bool,
     dropped: u64,
+    /// The last head that was dropped: it stands before the next line that is not.
+    head: Option<Vec<u8>>,
     /// Nothing more is queued: the thread ends when all of it is written.
     closed: bool,
     /// The thread has ended, by a panic if anything is left: nobody writes any more.
@@ -97,7 +99,11 @@ pub struct Queued {
     pending: Vec<u8>,
     /// What was queued last ends within a line.
     within_line: bool,
+    /// What was queued or dropped last ends within a line.
+    is_begun: bool,
     kind: Kind,
+    /// Which lines the others cannot be understood without.
+    is_head: IsHead,
     most_wait: Duration,
     shared: Arc<Shared>,
 }
@@ -123,7 +129,9 @@ pub fn queued(
     let queued = Queued {
         pending: Vec::new(),
         within_line: false,
+        is_begun: false,
         kind,
+        is_head: None,
         most_wait,
         shared,
     };
@@ -194,7 +202,31 @@ fn failed(state: &State) -> io::Result<()> {
     }
 }
 
+/// Tells heads from other lines, where there are any.
+type IsHead = Option<fn(&[u8]) -> bool>;
+
+/// The heads among the whole lines of a chunk; the first line was begun before it where `is_begun`.
+fn heads(is_head: IsHead, chunk: &[u8], is_begun: bool) -> impl Iterator<Item = &[u8]> {
+    let lines = chunk.split_inclusive(|byte| *byte == b'\n');
+    let whole = lines.skip(usize::from(is_begun));
+    whole.filter(move |line| line.ends_with(b"\n") && is_head.is_some_and(|is| is(line)))
+}
+
+/// Whether a head stands before all other lines of a chunk.
+fn begins_table(is_head: IsHead, chunk: &[u8], is_begun: bool) -> bool {
+    heads(is_head, chunk, is_begun).next().is_some_and(|head| {
+        let before = head.as_ptr().addr() - chunk.as_ptr().addr();
+        chunk[..before].iter().all(|byte| *byte == b'\n')
+    })
+}
+
 impl Queued {
+    /// Of lines that were dropped, the last head is kept and stands before the next line that is not.
+    pub fn with_heads(mut self, is_head: IsHead) -> Self {
+        self.is_head = is_head;
+        self
+    }
+
     /// Queues the first `length` bytes of what is pending, or drops them.
     fn push(&mut self, length: usize) -> io::Result<()> {
         let rest = self.pending.split_off(length);
@@ -204,6 +236,7 @@ impl Queued {
         if chunk.is_empty() {
             return Ok(());
         }
+        let is_begun = std::mem::replace(&mut self.is_begun, chunk.last() != Some(&b'\n'));
         if self.kind == Kind::Lines {
             state = self
                 .shared
@@ -212,7 +245,15 @@ impl Queued {
         if state.gave_up && self.kind == Kind::Lines {
             state.dropped += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
             state.torn |= self.within_line;
+            let head = heads(self.is_head, &chunk, is_begun).last();
+            state.head = head.map(<[u8]>::to_vec).or(state.head.take());
             return Ok(());
+        }
+        if let Some(head) = state.head.take()
+            && !begins_table(self.is_head, &chunk, is_begun)
+        {
+            state.dropped -= 1;
+            chunk.splice(0..0, [b"\n".to_vec(), head].concat());
         }
         if std::mem::take(&mut state.torn) {
             chunk.insert(0, b'\n');
@@ -320,135 +361,4 @@ fn is_stuck(asked: Option<Instant>, writing: Option<Instant>, now: Instant) -> b
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{BufRead, BufReader, pipe};
-
-    #[test]
-    fn a_writer_without_a_processor_is_waited_for_and_a_reader_is_not() {
-        let began = Instant::now();
-        let [soon, late] = [GRACE / 2, GRACE * 2].map(|time| began + time);
-        let far = late + GRACE;
-        assert!(
-            !is_stuck(None, Some(began), far),
-            "nobody has asked for the end"
-        );
-        assert!(
-            !is_stuck(Some(began), None, far),
-            "it has not come to its write"
-        );
-        assert!(!is_stuck(Some(began), Some(began), soon));
-        assert!(is_stuck(Some(began), Some(began), late));
-        assert!(
-            !is_stuck(Some(began), Some(late), late),
-            "the write before has ended"
-        );
-        assert!(
-            !is_stuck(Some(late), Some(began), late),
-            "it was asked for just now"
-        );
-        assert!(is_stuck(Some(late), Some(began), far + GRACE));
-    }
-
-    fn explain(error: &io::Error) -> String {
-        error.to_string()
-    }
-
-    /// Room is refused, and nothing of what was written is dropped.
-    #[test]
-    fn what_must_be_whole_is_asked_room_for() {
-        use calls::Destination;
-        let (mut reader, writer) = pipe().unwrap();
-        let (mut queue, written) = queued(writer, Kind::Whole, Duration::from_millis(50), explain);
-        let chunk = vec![b'x'; 256 << 10];
-        let mut taken = 0;
-        while queue.has_room() {
-            queue.write_all(&chunk).unwrap();
-            queue.flush().unwrap();
-            taken += chunk.len();
-        }
-        assert!(
-            (MOST - CHUNK..=MOST + (1 << 20)).contains(&taken),
-            "{taken}"
-        );
-        queue.dropped();
-        queue.write_all(b"end").unwrap();
-        queue.flush().unwrap();
-        let mut bytes = vec![0; taken + 3];
-        io::Read::read_exact(&mut reader, &mut bytes).unwrap();
-        assert!(bytes.ends_with(b"xend"));
-        assert_eq!(written.finish().unwrap(), 1);
-        assert!(queue.has_room());
-    }
-
-    #[test]
-    fn what_a_reader_takes_is_whole_and_in_order() {
-        let (reader, writer) = pipe().unwrap();
-        let read =
-            thread::spawn(move || BufReader::new(reader).lines().map_while(Result::ok).count());
-        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_secs(60), explain);
-        for number in 0..100_000 {
-            writeln!(queue, "{number}").unwrap();
-        }
-        queue.flush().unwrap();
-        assert_eq!(written.finish().unwrap(), 0);
-        assert_eq!(written.0.lock().dropped, 0);
-        drop((queue, written));
-        let _ = read;
-    }
-
-    #[test]
-    fn nobody_waits_for_a_reader_that_has_stopped() {
-        let (mut reader, writer) = pipe().unwrap();
-        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_millis(50), explain);
-        let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
-        let lines = MOST / line.len() * 2;
-        let began = Instant::now();
-        for _ in 0..lines {
-            queue.write_all(&line).unwrap();
-        }
-        queue.flush().unwrap();
-        assert!(began.elapsed() < Duration::from_secs(30));
-        let dropped = written.0.lock().dropped;
-        assert!(dropped > 0, "nothing was dropped");
-        // All that was not dropped is there.
-        let told = (lines as u64 - dropped) * line.len() as u64;
-        let mut bytes = vec![0; told as usize];
-        io::Read::read_exact(&mut reader, &mut bytes).unwrap();
-        assert!(bytes.chunks(line.len()).all(|read| read == line));
-        assert_eq!(written.finish().unwrap(), dropped);
-    }
-
-    /// A panic of the thread that writes, which was there before anyone has asked for the end.
-    #[test]
-    fn a_writer_that_has_panicked_is_not_waited_for() {
-        struct Panics;
-        impl Write for Panics {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                panic!("a test asked for it")
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let (mut queue, written) = queued(Panics, Kind::Lines, Duration::from_secs(1), explain);
-        queue.write_all(b"one\ntwo\n").unwrap();
-        queue.flush().unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
-        thread::spawn(move || tell.send(written.finish()));
-        let dropped = told.recv_timeout(Duration::from_secs(30)).unwrap().unwrap();
-        assert_eq!(dropped, 1, "the chunk that it had taken is some line");
-    }
-
-    #[test]
-    fn a_reader_that_is_gone_is_an_error_of_its_kind() {
-        let (reader, writer) = pipe().unwrap();
-        drop(reader);
-        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_secs(1), explain);
-        queue.write_all(b"a line\n").unwrap();
-        let _ = queue.flush();
-        let error = written.finish().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-        assert!(queue.flush().is_err());
-    }
-}
+mod tests;

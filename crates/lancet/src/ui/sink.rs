@@ -29,11 +29,12 @@ pub struct Sink {
 
 impl Sink {
     /// Opens the file if one is given, else the stream, and writes to it through a queue, which waits at most so long for whoever reads
-    /// (`queued`).
+    /// (`queued`). `form` shows what is written.
     pub fn queued(
         file: Option<&Path>,
         otherwise: Stream,
         most_wait: Duration,
+        form: Option<&'static Form>,
     ) -> anyhow::Result<(Box<dyn Write>, Written)> {
         let (to, name) = match (file, otherwise) {
             (Some(path), _) => match piped::command(path) {
@@ -44,6 +45,7 @@ impl Sink {
         };
         let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
         let (queue, written) = queued(Patient::new(to), Kind::Lines, most_wait, explain);
+        let queue = queue.with_heads(form.and_then(Form::head_test));
         Ok((Box::new(queue), written))
     }
 
@@ -188,7 +190,7 @@ mod tests {
         let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         let wait = Duration::from_secs(60);
         let (mut out, written) =
-            Sink::queued(Some(Path::new(&name)), Stream::Stderr, wait).unwrap();
+            Sink::queued(Some(Path::new(&name)), Stream::Stderr, wait, None).unwrap();
         drop(writer);
         let text = vec![b'x'; 1 << 20];
         let expected = text.len() as u64;

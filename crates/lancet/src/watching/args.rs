@@ -3,6 +3,9 @@
 
 use super::flags::{kept_of_strings, moment, most_wait, sought, wait};
 use crate::cli::duration::parse;
+use crate::exit::Usage;
+use crate::ui::sink;
+use crate::ui::terminal::Stream;
 use calls::window::{Between, Moment};
 use calls::{By, Messages, Options};
 use clap::{ArgAction, Args};
@@ -130,6 +133,12 @@ impl Common {
             }
             _ => None,
         }
+    }
+
+    /// Checks that what is shown has a place: what is no text is not for a terminal.
+    pub fn require_room(&self, is_text: bool) -> Result<(), Usage> {
+        let otherwise = Stream::beside(&self.program);
+        sink::require_room(is_text, self.output.as_deref(), otherwise)
     }
 
     /// What cannot be asked together. `tests` is how many tests of lines the command's own flags make.

@@ -2,17 +2,31 @@
 //! look at the threads, as `lancet stack` takes it.
 
 use frames::live::open::Wanted;
-use report::forms::Form;
+use report::Format;
+use report::forms::{Chosen, Form};
 use report::stack::now;
 use std::path::Path;
 
+use super::args::Common;
+use crate::cli::format::require_first_or_records;
 use crate::looks::{Written, each};
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Shows what each thread is in, as a text or in a form of its records; the answer is the exit code.
-pub fn run(pids: &[i32], output: Option<&Path>, form: Option<&'static Form>) -> anyhow::Result<u8> {
+/// Shows what each thread is in, as a text or in a form of its records; the answer is the exit code. `what` asks for it, beside a form that was
+/// `chosen` of this list.
+pub fn run<F: Format>(
+    common: &Common,
+    chosen: Chosen<F>,
+    formats: &'static [&'static F],
+    what: &str,
+) -> anyhow::Result<u8> {
+    require_first_or_records(chosen, formats, what)?;
+    show(&common.processes(), common.output.as_deref(), chosen.form)
+}
+
+fn show(pids: &[i32], output: Option<&Path>, form: Option<&'static Form>) -> anyhow::Result<u8> {
     let mut sink = Sink::open(output, Stream::Stdout)?.in_form(form);
     let mut losses = Losses::default();
     let wanted = Wanted {

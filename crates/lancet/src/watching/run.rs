@@ -362,7 +362,7 @@ fn shown<'a>(
         Some(_) => Duration::MAX,
         None => options.most_wait,
     };
-    let (mut out, written) = Output::queued(args.output(), stream, most_wait)?;
+    let (mut out, written) = Output::queued(args.output(), stream, most_wait, args.form())?;
     let mut records = None;
     if let Some(form) = args.form().filter(|form| !form.is_json()) {
         let shared = SharedOutput::new(form.over(out));

@@ -57,6 +57,11 @@ fn what_hangs_is_told_with_owner_and_peer() {
         for idle in ["pops", "sleeps"] {
             assert!(at("wants") < at(idle) && at("reads") < at(idle), "{said}");
         }
+        let table = now(guest.pid, &["--format", "csv"]);
+        let at = |name: &str| table.find(&format!(",{name},")).expect("a row");
+        for idle in ["pops", "sleeps"] {
+            assert!(at("wants") < at(idle) && at("reads") < at(idle), "{table}");
+        }
         before.text_holds(guest.pid, &ruby.to_string());
         assert!(guest.ends_well());
     }

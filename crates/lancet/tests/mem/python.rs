@@ -60,6 +60,21 @@ fn each_attach_counts_from_its_own_beginning() {
     }
 }
 
+/// Otherwise all would be counted as well, at the price of a call for each block.
+#[test]
+fn threads_are_read_in_the_form_of_their_version() {
+    for python in pythons("form") {
+        let command = "import sys; print(max(sys.version_info[1], 10) - 9 if sys.version_info < (3, 13) else 4)";
+        let output = python.command().args(["-c", command]).output();
+        let wanted = String::from_utf8(output.expect("it runs").stdout).expect("a number");
+        let guest = guest(&python, "births", &[]);
+        let watch = Watch::open(mem(guest.pid));
+        let form = Door::find(guest.pid).expect("an agent").form();
+        assert_eq!(form.to_string(), wanted.trim(), "{python}");
+        watch.report();
+    }
+}
+
 /// Five seconds without a heartbeat and some births: the agent takes its functions out by itself.
 #[test]
 fn an_agent_whose_command_was_killed_leaves_by_itself() {

@@ -121,6 +121,92 @@ fn every_answer_has_every_form_of_records() {
     assert!(guest.ends_well());
 }
 
+/// What is asked of answers that have stacks.
+const STACKS: &[&str] = &[
+    "lancet mem -p PID --for 300ms --stacks 8",
+    "lancet heap -p PID",
+    "lancet calls -c -p PID -x rb_str_buf_append --for 300ms",
+    "lancet calls -w 4 -p PID -x rb_str_modify --for 300ms",
+    "lancet syscalls -c -p PID --for 300ms",
+    "lancet syscalls -k -p PID --for 300ms",
+    "lancet stack -p PID --for 300ms",
+];
+
+#[test]
+fn every_answer_with_stacks_has_every_form_of_stacks() {
+    let Some(guest) = scenario("leak.rb", &[]) else {
+        return;
+    };
+    for line in STACKS {
+        has_stacks(&guest, line, "leak.rb");
+    }
+    // What is weighed: the time where the process counts for itself, what costs nothing to note where each call is noted, and what there is
+    // where no clock is read.
+    for (line, unit) in [
+        ("lancet calls -p PID -x rb_str_modify", "nanoseconds"),
+        ("lancet calls -w 1 -p PID -x rb_str_modify", "none"),
+        ("lancet calls --sort calls -p PID -x rb_str_modify", "none"),
+        ("lancet syscalls -p PID", "nanoseconds"),
+        ("lancet syscalls -U name,calls -S name -p PID", "none"),
+    ] {
+        let line = format!("{line} --for 300ms --format speedscope");
+        let output = answer(&guest, &line);
+        let file: Value = serde_json::from_str(&output.stdout).expect("JSON");
+        let profile = &file["profiles"][0];
+        assert_eq!(profile["unit"], unit, "{line}: {file}");
+        assert!(
+            profile["samples"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty()),
+            "{line}: {file}"
+        );
+        let name = profile["name"].as_str().unwrap_or_default();
+        assert!(name.contains(&format!("(PID {})", guest.pid)), "{name}");
+    }
+    assert!(guest.ends_well());
+    let Some(guest) = scenario("busy.rb", &[]) else {
+        return;
+    };
+    has_stacks(&guest, "lancet profile -p PID --for 300ms", "busy.rb");
+    assert!(guest.ends_well());
+}
+
+/// The answer has every form of stacks, with a line of this script; in a heap are types.
+fn has_stacks(guest: &Guest, line: &str, script: &str) {
+    let shown = |form: &str| {
+        let output = answer(guest, &format!("{line} --format {form}"));
+        assert!(matches!(output.code(), 0 | 4), "{line} {form}: {output:?}");
+        output.stdout
+    };
+    let folded = shown("folded");
+    for line in folded.lines() {
+        let (stack, weight) = line.rsplit_once(' ').expect("a weight");
+        assert!(!stack.is_empty(), "{line}");
+        assert!(
+            weight.parse::<u64>().is_ok_and(|weight| weight > 0),
+            "{line}"
+        );
+    }
+    assert!(
+        folded.contains(script) || line.contains("heap"),
+        "{line}: {folded}"
+    );
+    let speedscope: Value = serde_json::from_str(&shown("speedscope")).expect("JSON");
+    let [samples, weights] = ["samples", "weights"].map(|name| {
+        let list = speedscope["profiles"][0][name].as_array();
+        list.map_or(0, Vec::len)
+    });
+    assert!(samples > 0 && samples == weights, "{line}: {speedscope}");
+    let svg = shown("svg");
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+        "{line}: {svg}"
+    );
+    // What is no text is told by its first bytes: gzip's.
+    let pprof = answer(guest, &format!("{line} --format pprof"));
+    assert!(pprof.stdout.starts_with('\u{1f}'), "{line}: {pprof:?}");
+}
+
 /// A leak is the first sentence of what is pasted into an issue.
 #[test]
 fn what_was_found_is_the_first_sentence() {
@@ -145,6 +231,38 @@ fn a_form_that_an_answer_has_not_is_refused_with_those_that_it_has() {
         (
             "lancet heap -p PID --rss --format folded",
             "--rss has no --format folded: there are table, json, csv, markdown",
+        ),
+        (
+            "lancet heap -p PID --path String --format svg",
+            "--path has no --format svg: there are table, json, csv, markdown",
+        ),
+        (
+            "lancet calls --now -p PID --format pprof",
+            "--now has no --format pprof: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls --leaks -p PID --format folded",
+            "--leaks has no --format folded: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet syscalls --blocked -p PID --strace",
+            "--blocked has no --format strace: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet calls -c --preset files -p PID --format folded",
+            "has no --format folded: there are lines, json, csv, markdown",
+        ),
+        (
+            "lancet calls -x read -p PID --sort calls",
+            "--sort is the order of what is counted: ask for -c",
+        ),
+        (
+            "lancet syscalls -C -p PID --format folded",
+            "--format folded has nothing that -C would change",
+        ),
+        (
+            "lancet mem -p PID --every 1s --format svg",
+            "--format svg is one profile, and --every makes many",
         ),
         (
             "lancet stack -p PID --format svg",

@@ -7,6 +7,7 @@ mod support;
 
 mod first_ended;
 mod forms;
+mod tutorial;
 
 use std::path::PathBuf;
 use std::process::Command;

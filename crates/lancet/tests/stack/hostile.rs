@@ -163,7 +163,7 @@ fn a_guest_that_stands_already() {
 fn a_guest_whose_first_thread_has_ended() {
     let folder = folder("first-ended");
     let (source, program) = (folder.join("leaves.c"), folder.join("leaves"));
-    let code = "#include <pthread.h>\n#include <unistd.h>\nvoid *waits(void *a) { char c; return (void *)read(0, &c, 1); }\n\
+    let code = "#include <pthread.h>\n#include <unistd.h>\nvoid *waits(void *a) { char c; write(1, \"ready\\n\", 6); return (void *)read(0, &c, 1); }\n\
         int main(void) { pthread_t one; pthread_create(&one, 0, waits, 0); pthread_exit(0); }\n";
     std::fs::write(&source, code).expect("written");
     let built = Command::new("gcc")
@@ -172,23 +172,20 @@ fn a_guest_whose_first_thread_has_ended() {
         .arg(&source)
         .status();
     assert!(built.expect("gcc").success());
-    let mut guest = Command::new(&program)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let status = format!("/proc/{}/status", guest.id());
+    // The other thread says it, from where it is to be found.
+    let guest = Guest::ready(&mut Command::new(&program));
+    let status = format!("/proc/{}/status", guest.pid);
     wait_for("a first thread that ended", || {
         std::fs::read_to_string(&status)
             .expect("it is there")
             .contains("State:\tZ")
     });
-    let said = text(&stack(&["-p", &guest.id().to_string()]));
+    let said = text(&stack(&["-p", &guest.pid.to_string()]));
     assert!(
         said.contains("1 thread,") && said.contains("leaves: waits"),
         "{said}"
     );
-    drop(guest.stdin.take());
-    guest.wait().expect("it ends");
+    assert!(guest.ends_well());
 }
 
 #[test]

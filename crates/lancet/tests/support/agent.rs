@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
 use object::{Object, ObjectSymbol};
-use wire::{ControlPage, Header};
+use wire::{ControlPage, Header, Ledger};
 
 /// Where the control page of a guest's agent is.
 pub struct Door {
@@ -63,6 +63,16 @@ impl Door {
         })
     }
 
+    /// How it reads the threads of a Python at its births.
+    pub fn form(&self) -> u64 {
+        let mut bytes = [0; 8];
+        let ledger = self.control_page - address("CONTROL_PAGE") + address("LEDGER");
+        self.memory
+            .read_exact_at(&mut bytes, ledger + offset_of!(Ledger, form) as u64)
+            .expect("the agent's ledger");
+        u64::from_le_bytes(bytes)
+    }
+
     fn half(&self, offset: usize) -> u32 {
         let mut bytes = [0; 4];
         self.memory
@@ -115,6 +125,22 @@ pub fn unreserved(pid: i32) -> usize {
     found
 }
 
+/// The addresses in the agent's file of the symbols that hold `name`, of which there is one at least.
+fn addresses(name: &str) -> Vec<u64> {
+    let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
+    let agent = object::File::parse(&*file).expect("an ELF file");
+    let symbols = agent.symbols();
+    let named = symbols.filter(|symbol| symbol.name().unwrap_or_default().contains(name));
+    let found: Vec<u64> = named.map(|symbol| symbol.address()).collect();
+    assert!(!found.is_empty(), "the agent has no {name}");
+    found
+}
+
+/// The address of the first of them.
+fn address(name: &str) -> u64 {
+    addresses(name)[0]
+}
+
 /// Functions of the agent in a guest that panic when they are called: the first instruction is a jump into `core`'s panics.
 pub struct Spoilt {
     memory: File,
@@ -139,18 +165,9 @@ impl Spoilt {
 
     /// With the instructions that `code` returns for the distance from their end to `core`'s panics.
     fn changed(pid: i32, name: &str, code: impl Fn(u32) -> [u8; 5]) -> Self {
-        let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
-        let agent = object::File::parse(&*file).expect("an ELF file");
-        let addresses = |name: &str| -> Vec<u64> {
-            let symbols = agent.symbols();
-            let named = symbols.filter(|symbol| symbol.name().unwrap_or_default().contains(name));
-            let found: Vec<u64> = named.map(|symbol| symbol.address()).collect();
-            assert!(!found.is_empty(), "the agent has no {name}");
-            found
-        };
         let door = Door::find(pid).expect("an agent");
-        let image = door.control_page - addresses("CONTROL_PAGE")[0];
-        let to = addresses("panicking9panic_fmt")[0];
+        let image = door.control_page - address("CONTROL_PAGE");
+        let to = address("panicking9panic_fmt");
         let memory = OpenOptions::new()
             .read(true)
             .write(true)

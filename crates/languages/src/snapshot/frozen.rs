@@ -5,6 +5,7 @@
 //! search. Four blocks with the same place in the cache are kept, so that walks in several places do not evict each other's blocks. The
 //! cache is small because memory that is touched for the first time costs more than reading a block again.
 
+use process::maps;
 use std::cell::RefCell;
 use vm::{Fault, Memory};
 
@@ -13,6 +14,9 @@ const BLOCK: u64 = 64 << 10;
 /// Blocks that share a place, and number of places: together 16 MiB.
 const WAYS: usize = 4;
 const PLACES: usize = 64;
+/// Bytes of a page of memory, of which mappings are made; each page of a block has a bit.
+const PAGE: usize = maps::PAGE as usize;
+const _: () = assert!(BLOCK as usize / PAGE == u16::BITS as usize);
 /// In `starts`: no block.
 const NO_BLOCK: u64 = u64::MAX;
 
@@ -27,8 +31,11 @@ pub struct Frozen<'a> {
 struct Place {
     /// Address of each block; `NO_BLOCK` where none was read yet.
     starts: [u64; WAYS],
-    /// Empty if the block cannot be read completely.
+    /// What was read of each; of what cannot be read zeros.
     bytes: [Vec<u8>; WAYS],
+    /// Which pages of each can be read, a bit a page. A mapping begins or ends within a block as a rule, and what lies there is asked for as
+    /// often as anything else.
+    readable: [u16; WAYS],
     /// Index of the block that is replaced next.
     oldest: usize,
 }
@@ -40,6 +47,7 @@ impl<'a> Frozen<'a> {
         places.resize_with(PLACES, || Place {
             starts: [NO_BLOCK; WAYS],
             bytes: Default::default(),
+            readable: [0; WAYS],
             oldest: 0,
         });
         Frozen {
@@ -53,23 +61,25 @@ impl<'a> Frozen<'a> {
     fn piece(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
         let within = (at % BLOCK) as usize;
         let mut places = self.places.borrow_mut();
-        let bytes = self.block(&mut places, at - at % BLOCK);
-        match bytes.get(within..within + into.len()) {
-            Some(bytes) => {
-                into.copy_from_slice(bytes);
-                Ok(())
-            }
-            None => self.memory.read(at, into),
+        let end = within + into.len();
+        let (bytes, readable) = self.block(&mut places, at - at % BLOCK);
+        if readable != u16::MAX
+            && !(within / PAGE..end.div_ceil(PAGE)).all(|page| readable >> page & 1 != 0)
+        {
+            // What the error says is the memory's to know.
+            return self.memory.read(at, into);
         }
+        into.copy_from_slice(&bytes[within..end]);
+        Ok(())
     }
 
-    /// The bytes of the block that begins at `start`; empty if it cannot be read completely.
+    /// The bytes of the block that begins at `start`, and which of its pages can be read.
     #[inline]
-    fn block<'b>(&self, places: &'b mut [Place], start: u64) -> &'b [u8] {
+    fn block<'b>(&self, places: &'b mut [Place], start: u64) -> (&'b [u8], u16) {
         let place = &mut places[(start / BLOCK) as usize % PLACES];
         let way = place.starts.iter().position(|one| *one == start);
         let way = way.unwrap_or_else(|| self.fill(place, start));
-        &place.bytes[way]
+        (&place.bytes[way], place.readable[way])
     }
 
     /// Reads a block into the place of the oldest one.
@@ -79,11 +89,20 @@ impl<'a> Frozen<'a> {
         place.oldest = (way + 1) % WAYS;
         let bytes = &mut place.bytes[way];
         bytes.resize(BLOCK as usize, 0);
-        if self.memory.read(start, bytes).is_err() {
-            bytes.clear();
-        }
+        place.readable[way] = match self.memory.read(start, bytes) {
+            Ok(()) => u16::MAX,
+            Err(_) => self.pages(start, bytes),
+        };
         place.starts[way] = start;
         way
+    }
+
+    /// Reads the pages of a block one by one, and returns which of them can be read.
+    fn pages(&self, start: u64, bytes: &mut [u8]) -> u16 {
+        let pages = (start..).step_by(PAGE).zip(bytes.chunks_exact_mut(PAGE));
+        pages.enumerate().fold(0, |readable, (index, (at, page))| {
+            readable | u16::from(self.memory.read(at, page).is_ok()) << index
+        })
     }
 
     /// Reads the `N` bytes of a number.
@@ -167,5 +186,36 @@ mod tests {
         assert_eq!(bytes[8..], BLOCK.to_le_bytes());
         assert!(frozen.u64(2 << 20).is_err() && frozen.read((2 << 20) - 8, &mut bytes).is_err());
         assert_eq!(frozen.u64((2 << 20) - 8), Ok((2 << 20) - 8));
+    }
+
+    /// A mapping ends within a block: what can be read of it is read once, whole pages, and what cannot is an error each time.
+    #[test]
+    fn a_block_that_ends_early_is_read_once() {
+        struct Ends(Cell<u32>);
+        const END: u64 = BLOCK + 3 * PAGE as u64;
+        impl Memory for Ends {
+            fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+                self.0.set(self.0.get() + 1);
+                if at + into.len() as u64 > END {
+                    return Err(Fault { at: END });
+                }
+                into.fill(7);
+                Ok(())
+            }
+        }
+        let memory = Ends(Cell::new(0));
+        let frozen = Frozen::new(&memory);
+        for at in (BLOCK..END).step_by(8) {
+            assert_eq!(frozen.u64(at), Ok(0x0707_0707_0707_0707));
+        }
+        // The block in vain, and each of its pages.
+        assert_eq!(memory.0.get(), 17);
+        for at in [END - 4, END, END + BLOCK] {
+            assert_eq!(frozen.u64(at), Err(Fault { at: END }));
+        }
+        let mut bytes = [0; 2 * PAGE];
+        let last = END - 2 * PAGE as u64;
+        assert_eq!(frozen.read(last, &mut bytes), Ok(()));
+        assert_eq!(frozen.read(last + 1, &mut bytes), Err(Fault { at: END }));
     }
 }

@@ -1,6 +1,8 @@
 //! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table.
 
 use super::{Layout, Processes};
+use crate::Writes;
+use crate::forms::stacks::StackForm;
 use calls::allocations::NotFreed;
 use calls::consumer::{Consumer, End};
 use calls::descriptors::StillOpen;
@@ -15,8 +17,10 @@ pub struct Counted<'a> {
     pub processes: &'a Processes,
     /// By function and script line.
     pub rows: &'a [(&'a Key, &'a Row)],
-    /// What that order is.
-    pub order: Order,
+    /// What that order is, if one was asked for.
+    pub order: Option<Order>,
+    /// Times hold what it costs to note a call.
+    pub are_noted: bool,
     /// How long what was counted lasted.
     pub lasted: Duration,
     /// Nanoseconds in one tick of the clock that times were taken with.
@@ -27,6 +31,8 @@ pub struct Counted<'a> {
     pub not_freed: Option<&'a NotFreed>,
     /// What was counted and lost by the end.
     pub end: &'a End,
+    /// What shows stacks, where the format gives them.
+    pub stacks: &'static StackForm,
 }
 
 /// The sum of one figure of all rows. A process may have written any number.
@@ -40,28 +46,18 @@ type Events = for<'a> fn(Layout, &'a Signatures, Box<dyn Write>) -> Box<dyn Cons
 /// One way to write calls.
 #[derive(Debug)]
 pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
+    /// What the answer writes in it.
+    pub writes: Writes,
     /// Everything else is as with ltrace too: messages, exit code, where lines go.
     pub like_ltrace: bool,
-    /// It writes records, of which the losses of the run are the last ([`crate::losses`]).
-    pub has_records: bool,
-    /// Makes the writer of events.
-    pub events: Events,
+    /// Makes the writer of events; `None`: it has nothing but what is counted.
+    pub events: Option<Events>,
     /// Writes what `-c` counted, once, at the end.
     pub counts: fn(&mut dyn Write, &Counted<'_>) -> io::Result<()>,
 }
 
 impl crate::Format for Format {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.has_records
+    fn writes(&self) -> Writes {
+        self.writes
     }
 }

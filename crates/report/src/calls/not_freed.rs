@@ -185,7 +185,7 @@ mod tests {
     fn leaking() -> NotFreed {
         let row = Row {
             call: "malloc".into(),
-            site: Site::of_frames(vec!["/srv/app.py:9 in 'encode'".into()]),
+            site: Site::of_frames(vec!["/srv/app.py:9 in 'encode'".into()], None),
             allocated: 4850,
             kept: 97,
             bytes: 485_000,

@@ -29,6 +29,16 @@ impl Processes {
         }
     }
 
+    /// What they are, in short, for a line of text: the first one, and how many more there are.
+    pub(crate) fn text(&self) -> Option<String> {
+        let (pid, opened) = self.known.first()?;
+        let first = format!("{} (PID {pid})", opened.command.join(" "));
+        Some(match self.known.len() as u64 - 1 + self.more {
+            0 => first,
+            more => format!("{first} and {more} more"),
+        })
+    }
+
     /// Writes a record for each.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for (pid, opened) in &self.known {

@@ -174,7 +174,7 @@ mod tests {
     fn the_verdict_comes_first() {
         let row = Row {
             call: "openat@SYS".into(),
-            site: Site::of_frames(vec!["/srv/app.rb:12 in 'read'".into()]),
+            site: Site::of_frames(vec!["/srv/app.rb:12 in 'read'".into()], None),
             opened: 35,
             open: 35,
             oldest: Duration::from_millis(59_200),

@@ -2,6 +2,7 @@
 
 use super::Processes;
 use super::format::{Counted, Format};
+use crate::forms::Chosen;
 use calls::Event;
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::summary::{Order, Rows};
@@ -12,22 +13,28 @@ use std::time::{Duration, Instant};
 pub struct Summary {
     processes: Processes,
     rows: Rows,
-    order: Order,
+    /// The order that was asked for.
+    order: Option<Order>,
     /// When what runs was begun to be watched; `None` = it was recorded.
     began: Option<Instant>,
-    format: &'static Format,
+    chosen: Chosen<Format>,
     out: Box<dyn Write>,
 }
 
 impl Summary {
     /// Adds events to `rows` and writes them at the end.
-    pub fn new(rows: Rows, order: Order, format: &'static Format, out: Box<dyn Write>) -> Self {
+    pub fn new(
+        rows: Rows,
+        order: Option<Order>,
+        chosen: Chosen<Format>,
+        out: Box<dyn Write>,
+    ) -> Self {
         Summary {
             processes: Processes::default(),
             rows,
             order,
             began: None,
-            format,
+            chosen,
             out,
         }
     }
@@ -64,15 +71,17 @@ impl Consumer for Summary {
         self.rows.finish(&end);
         let counted = Counted {
             processes: &self.processes,
-            rows: &self.rows.sorted(self.order),
+            rows: &self.rows.sorted(self.order.unwrap_or_default()),
             order: self.order,
+            are_noted: self.rows.are_noted(),
             lasted: self.lasted(),
             unit: self.rows.unit(),
             still_open: self.rows.still_open(),
             not_freed: self.rows.not_freed(),
             end: &end,
+            stacks: self.chosen.stacks,
         };
-        (self.format.counts)(&mut self.out, &counted)?;
+        (self.chosen.format.counts)(&mut self.out, &counted)?;
         self.out.flush()
     }
 

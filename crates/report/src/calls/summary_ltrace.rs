@@ -47,6 +47,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
 mod tests {
     use super::*;
     use crate::calls::Processes;
+    use crate::forms::stacks::FOLDED;
     use calls::consumer::End;
     use calls::site::Site;
 
@@ -63,12 +64,14 @@ mod tests {
         let counted = Counted {
             processes: &Processes::default(),
             rows: &[(&key, &row), (&key, &row)],
-            order: Default::default(),
+            order: None,
+            are_noted: false,
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,
             not_freed: None,
             end: &End::default(),
+            stacks: &FOLDED,
         };
         let mut out = Vec::new();
         print(&mut out, &counted).expect("a Vec takes it");
@@ -92,12 +95,14 @@ mod tests {
         let counted = Counted {
             processes: &Processes::default(),
             rows: &rows,
-            order: Default::default(),
+            order: None,
+            are_noted: false,
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,
             not_freed: None,
             end: &End::default(),
+            stacks: &FOLDED,
         };
         print(&mut out, &counted).expect("a Vec takes it");
         assert_eq!(

@@ -49,7 +49,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     let all = sum(rows.iter().map(|(_, row)| row.total));
     let lasted = counted.lasted.as_nanos() as f64;
     let of_wall = |total: u64| total as f64 * unit * 100.0 / lasted.max(1.0);
-    let by_wall = counted.order == Order::Wall;
+    let by_wall = counted.order == Some(Order::Wall);
     let more: Vec<&More> = MORE
         .iter()
         .filter(|(_, figure, _)| rows.iter().any(|(_, row)| figure(row) != 0))

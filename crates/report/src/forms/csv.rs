@@ -7,7 +7,7 @@
 //!
 //! The head has the fields of all rows that there are when it is written: of the first [`MOST_WAITING`], or of those that came before the answer
 //! was handed on. A later row with another field begins another table, behind an empty line. What is no row is
-//! not in it (docs/output.md lists it), and what was lost is told beside it; JSON has all.
+//! not in it (docs/output.md lists it) but for how many rows were cut off, and what was lost is told beside it; JSON has all.
 
 use std::io::{self, Write};
 
@@ -21,11 +21,29 @@ pub(super) static FORM: Form = Form {
     name: "csv",
     about: "The rows as a table of comma-separated values, for spreadsheets",
     says_losses: false,
+    is_head: Some(|line| line.starts_with(b"record,")),
     over: |out| Lines::over(Csv::default(), out),
 };
 
 /// So many rows are looked at for the head.
 const MOST_WAITING: usize = 1000;
+
+/// Rows of which `--top` and `--min` cut some off. How many is known behind the last one, when the head of a long table was written.
+const CUT: &[&str] = &[
+    "row",
+    "before",
+    "growth",
+    "holder",
+    "group",
+    "garbage",
+    "equal_texts",
+    "same_name",
+    "sparse",
+    "way",
+];
+
+/// The fields of what was cut off that no row has.
+const REST: &[&str] = &["of", "rows"];
 
 #[derive(Default)]
 struct Csv {
@@ -33,6 +51,8 @@ struct Csv {
     head: Vec<String>,
     /// Rows that came before it.
     waiting: Vec<Record>,
+    /// Fields that its head has whether a row has them or not.
+    reserved: &'static [&'static str],
     /// A table was written before.
     is_next: bool,
 }
@@ -48,6 +68,11 @@ impl Csv {
         for (name, _) in waiting.iter().flat_map(|row| &row.fields) {
             if !self.head.contains(name) {
                 self.head.push(name.clone());
+            }
+        }
+        for name in std::mem::take(&mut self.reserved) {
+            if !self.head.iter().any(|known| known == name) {
+                self.head.push((*name).to_owned());
             }
         }
         if std::mem::replace(&mut self.is_next, true) {
@@ -73,19 +98,27 @@ impl Csv {
 
 impl Show for Csv {
     fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
-        if record.role() != Role::Row {
-            return Ok(());
-        }
+        let record = match record.role() {
+            Role::Row | Role::Rest => record,
+            _ => match rest(record) {
+                Some(rest) => rest,
+                None => return Ok(()),
+            },
+        };
         let is_of_table = |(name, _): &(String, Value)| self.head.contains(name);
         if !self.head.is_empty() && self.waiting.is_empty() && record.fields.iter().all(is_of_table)
         {
             return self.row(&record, out);
         }
         self.waiting.push(record);
-        match self.waiting.len() < MOST_WAITING {
-            true => Ok(()),
-            false => self.begin(out),
+        if self.waiting.len() < MOST_WAITING {
+            return Ok(());
         }
+        let is_cut = |row: &Record| CUT.contains(&row.kind.as_str());
+        if self.waiting.iter().any(is_cut) {
+            self.reserved = REST;
+        }
+        self.begin(out)
     }
 
     fn rest(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -95,6 +128,19 @@ impl Show for Csv {
     fn end(&mut self, _: bool, out: &mut dyn Write) -> io::Result<()> {
         self.begin(out)
     }
+}
+
+/// The row with the sum of those that were cut off, if a record that is no row says it.
+fn rest(mut record: Record) -> Option<Record> {
+    let at = record.fields.iter().position(|(name, _)| name == "rest")?;
+    let Value::Object(sum) = record.fields.swap_remove(at).1 else {
+        return None;
+    };
+    let pid = record.fields.into_iter().filter(|(name, _)| name == "pid");
+    Some(Record {
+        kind: "rest".to_owned(),
+        fields: pid.chain(sum).collect(),
+    })
 }
 
 /// A text as one cell. One that a spreadsheet would compute has an apostrophe in front: texts come from whatever the process was given.
@@ -153,6 +199,34 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_off_is_a_row() {
+        let text = shown(
+            &FORM,
+            &[
+                r#"{"record":"row","pid":7,"live":5}"#,
+                r#"{"record":"total","pid":7,"live":9,"rest":{"rows":12,"live":4}}"#,
+                r#"{"record":"total","pid":8,"live":9,"rest":null}"#,
+                r#"{"record":"rest","of":"types","rows":3,"objects":null}"#,
+            ],
+        );
+        assert_eq!(
+            text,
+            "record,pid,live,rows,of,objects\nrow,7,5,,,\nrest,7,4,12,,\nrest,,,3,types,\n"
+        );
+    }
+
+    #[test]
+    fn what_was_cut_off_of_a_long_table_is_a_row_of_it() {
+        let row = |number: usize| format!("{{\"record\":\"row\",\"live\":{number}}}");
+        let mut lines: Vec<String> = (0..=MOST_WAITING).map(row).collect();
+        lines.push(r#"{"record":"total","live":9,"rest":{"rows":12,"live":4}}"#.to_owned());
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let text = shown(&FORM, &lines);
+        assert!(text.starts_with("record,live,of,rows\nrow,0,,\n"), "{text}");
+        assert!(text.ends_with("row,1000,,\nrest,4,,12\n"), "{text}");
+    }
+
+    #[test]
     fn a_number_is_none_that_would_be_computed() {
         for text in [
             "-1",
@@ -184,13 +258,13 @@ mod tests {
 
     #[test]
     fn another_field_begins_another_table() {
-        let row = |number: usize| format!("{{\"record\":\"row\",\"a\":{number}}}");
+        let row = |number: usize| format!("{{\"record\":\"place\",\"a\":{number}}}");
         let mut lines: Vec<String> = (0..MOST_WAITING).map(row).collect();
         lines.push(row(7));
-        lines.push(r#"{"record":"row","b":8}"#.to_owned());
+        lines.push(r#"{"record":"place","b":8}"#.to_owned());
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let text = shown(&FORM, &lines);
-        assert!(text.starts_with("record,a\nrow,0\n"), "{text}");
-        assert!(text.ends_with("row,7\n\nrecord,b\nrow,8\n"), "{text}");
+        assert!(text.starts_with("record,a\nplace,0\n"), "{text}");
+        assert!(text.ends_with("place,7\n\nrecord,b\nplace,8\n"), "{text}");
     }
 }

@@ -11,6 +11,8 @@ pub struct Form {
     pub(crate) about: &'static str,
     /// It says what was lost; else whoever writes the answer must tell it.
     pub(crate) says_losses: bool,
+    /// Lines without which those behind them cannot be understood, where there are such.
+    pub(crate) is_head: Option<fn(&[u8]) -> bool>,
     /// Makes the output that records are written to, of the one that what it makes of them is written to.
     pub(crate) over: fn(Box<dyn Write>) -> Box<dyn Write>,
 }
@@ -24,6 +26,11 @@ impl Form {
     /// Whether what it makes of records says what was lost.
     pub fn says_losses(&self) -> bool {
         self.says_losses
+    }
+
+    /// What tells whether lines behind this one cannot be understood without it; `None`: no line is such a head. A head is behind an empty line where it is not the first one.
+    pub fn head_test(&self) -> Option<fn(&[u8]) -> bool> {
+        self.is_head
     }
 
     /// Whether the output is the records as they are, so that nothing stands between who writes them and where they go.

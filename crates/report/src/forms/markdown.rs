@@ -37,6 +37,7 @@ pub(super) static FORM: Form = Form {
     name: "markdown",
     about: "In short, to be pasted into an issue or given to an assistant",
     says_losses: true,
+    is_head: None,
     over: |out| Lines::over(Markdown::default(), out),
 };
 
@@ -279,7 +280,7 @@ impl Show for Markdown {
             Role::Losses => self.lost(&record),
             // The report's own losses are among those of the run.
             _ if record.kind == "loss" => {}
-            Role::Facts | Role::Row => self.add(record),
+            Role::Facts | Role::Row | Role::Rest => self.add(record),
         }
         Ok(())
     }

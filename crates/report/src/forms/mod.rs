@@ -1,7 +1,7 @@
 //! The forms that any answer has which gives records ([`answer`]): a file each, and a line in [`FORMS`].
 //!
 //! An answer writes its records once, an object a line, whatever it is asked for. A form takes these lines and shows them in its own way, so it
-//! knows no command, and a command knows no form: where a command's list has an entry that writes records ([`Format::has_records`]), a user
+//! knows no command, and a command knows no form: where a command's list has an entry that writes records ([`Writes::Records`]), a user
 //! chooses among all forms.
 //!
 //! ```text
@@ -9,6 +9,8 @@
 //!                              → csv:       the rows as one table
 //!                              → markdown:  sentences first, then the beginning of each table
 //! ```
+//!
+//! An answer that has stacks offers these in the same way to the forms of [`stacks`].
 //!
 //! Texts of a command's own (tables, lines as strace prints them, pages) need more than records have, or other words; they are written from the
 //! answer itself, in the command's folder.
@@ -19,21 +21,25 @@ mod json;
 mod lines;
 mod markdown;
 mod record;
+pub mod stacks;
 
-use crate::Format;
+use crate::{Format, Writes};
+use stacks::{FOLDED, StackForm};
 
 pub use form::Form;
 
 /// The forms, in the order in which help lists them.
 pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM];
 
-/// What a user has chosen with `--format`: an entry of the command's list, and where that writes records, the form that shows them.
+/// What a user has chosen with `--format`: an entry of the command's list, and where that writes records or gives stacks, the form that shows them.
 #[derive(Debug)]
 pub struct Chosen<F: 'static> {
     /// The entry of the command's list.
     pub format: &'static F,
-    /// What shows its records; `None`: it is a text of the command's own.
+    /// What shows its records; `None`: it writes none.
     pub form: Option<&'static Form>,
+    /// What shows its stacks, if it gives any.
+    pub stacks: &'static StackForm,
 }
 
 impl<F> Clone for Chosen<F> {
@@ -45,17 +51,30 @@ impl<F> Clone for Chosen<F> {
 impl<F> Copy for Chosen<F> {}
 
 impl<F: Format> Chosen<F> {
+    /// This entry of a list. One that gives stacks is folded.
+    pub const fn entry(format: &'static F) -> Self {
+        Chosen {
+            format,
+            form: None,
+            stacks: &FOLDED,
+        }
+    }
+
     /// All that can be chosen of a command's list, in its order.
     pub fn all(formats: &'static [&'static F]) -> impl Iterator<Item = Self> {
-        formats.iter().flat_map(|&format| {
+        formats.iter().flat_map(|format| {
+            let entry = Chosen::entry(*format);
             let forms = FORMS.iter().map(move |form| Chosen {
-                format,
                 form: Some(form),
+                ..entry
             });
-            let own = Chosen { format, form: None };
-            let records = format.has_records().then_some(forms);
-            let own = (!format.has_records()).then_some(own);
-            own.into_iter().chain(records.into_iter().flatten())
+            let stacks = stacks::FORMS.iter();
+            let stacks = stacks.map(move |stacks| Chosen { stacks, ..entry });
+            match format.writes() {
+                Writes::Text { .. } => vec![entry],
+                Writes::Records => forms.collect(),
+                Writes::Stacks => stacks.collect(),
+            }
         })
     }
 
@@ -73,67 +92,63 @@ impl<F: Format> Chosen<F> {
 
     /// What the user writes for it.
     pub fn name(&self) -> &'static str {
-        self.form
-            .map_or_else(|| self.format.name(), |form| form.name)
+        self.words().0
     }
 
     /// One line about it, for the help.
     pub fn about(&self) -> &'static str {
-        self.form
-            .map_or_else(|| self.format.about(), |form| form.about)
+        self.words().1
     }
-}
 
-/// The format of an answer that has one text, and records.
-#[derive(Debug)]
-pub struct Plain {
-    name: &'static str,
-    about: &'static str,
-    records: bool,
-}
-
-impl Plain {
-    /// A text of the command's own.
-    pub const fn text(name: &'static str, about: &'static str) -> Self {
-        Plain {
-            name,
-            about,
-            records: false,
+    fn words(&self) -> (&'static str, &'static str) {
+        match (self.format.writes(), self.form) {
+            (Writes::Text { name, about }, _) => (name, about),
+            (_, Some(form)) => (form.name, form.about),
+            (_, None) => (self.stacks.name, self.stacks.about),
         }
     }
+
+    /// Whether a form of stacks shows it.
+    pub fn has_stacks(&self) -> bool {
+        self.format.writes() == Writes::Stacks
+    }
+
+    /// Whether a terminal can show it.
+    pub fn is_text(&self) -> bool {
+        !self.has_stacks() || self.stacks.is_text
+    }
+
+    /// Whether one answer after the other can stand in one file.
+    pub fn repeats(&self) -> bool {
+        !self.has_stacks() || self.stacks.repeats
+    }
 }
-
-impl Format for Plain {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.records
-    }
-}
-
-/// The entry of such an answer's list that stands for its records.
-pub static RECORDS: Plain = Plain {
-    name: "records",
-    about: "Records",
-    records: true,
-};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_all_forms_where_it_has_records() {
-        static TEXT: Plain = Plain::text("table", "Columns");
-        static LIST: &[&Plain] = &[&TEXT, &RECORDS];
+    fn a_list_has_all_forms_of_what_it_has() {
+        const LIST: &[&Writes] = &[
+            &Writes::text("table", "Columns"),
+            &Writes::Records,
+            &Writes::Stacks,
+        ];
         let names: Vec<_> = Chosen::all(LIST).map(|one| one.name()).collect();
-        assert_eq!(names, ["table", "json", "csv", "markdown"]);
+        assert_eq!(
+            names,
+            [
+                "table",
+                "json",
+                "csv",
+                "markdown",
+                "folded",
+                "speedscope",
+                "svg",
+                "pprof"
+            ]
+        );
         assert_eq!(Chosen::by_default(LIST, false).name(), "table");
         assert_eq!(Chosen::by_default(LIST, true).name(), "json");
     }

@@ -34,6 +34,8 @@ pub(super) enum Role {
     Facts,
     /// One of the rows that the answer consists of.
     Row,
+    /// The rows that were cut off.
+    Rest,
     /// What was lost; ends the answer.
     Losses,
 }
@@ -60,7 +62,6 @@ const FACTS: &[&str] = &[
     "profile",
     "profile_difference",
     "resident",
-    "rest",
     "signal",
     "snapshot",
     "stop",
@@ -102,6 +103,7 @@ impl Record {
         match self.kind.as_str() {
             "process" => Role::Process,
             "losses" => Role::Losses,
+            "rest" => Role::Rest,
             kind if FACTS.contains(&kind) => Role::Facts,
             _ => Role::Row,
         }

@@ -30,7 +30,7 @@ pub fn write(
     format: &Format,
     options: &Options,
 ) -> io::Result<()> {
-    if format.has_records {
+    if format.writes.is_records() {
         json::head(out, answers)?;
         return records(out, answers, diff, options);
     }

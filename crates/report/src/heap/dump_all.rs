@@ -18,13 +18,15 @@ use serde_json::ser::Formatter;
 
 use super::format::{Format, Options};
 use super::words;
+use crate::Writes;
 use crate::json::Safe;
 
 /// For tools that read heap dumps of Ruby.
 pub static FORMAT: Format = Format {
-    name: "dump_all",
-    about: "The lines of ObjectSpace.dump_all, for heapy, sheap, harb and others",
-    has_records: false,
+    writes: Writes::text(
+        "dump_all",
+        "The lines of ObjectSpace.dump_all, for heapy, sheap, harb and others",
+    ),
     rows: usize::MAX,
     most_objects: u64::MAX,
     shows_memory: false,

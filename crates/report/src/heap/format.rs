@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use heap::answers::Answers;
 
 use crate::Style;
+use crate::Writes;
+use crate::forms::stacks::StackForm;
 
 /// One way to write the answers.
 #[derive(Debug)]
 pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    /// It writes records, of which the losses of the run are the last.
-    pub has_records: bool,
+    /// What the answer writes in it.
+    pub writes: Writes,
     /// How many rows each list has unless the user says otherwise; `usize::MAX` = all.
     pub rows: usize,
     /// Heaps with more living objects cannot be written so, because what reads the format could not hold them.
@@ -23,16 +23,8 @@ pub struct Format {
 }
 
 impl crate::Format for Format {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.has_records
+    fn writes(&self) -> Writes {
+        self.writes
     }
 }
 
@@ -61,4 +53,6 @@ pub struct Options {
     pub contents: bool,
     /// How a table may look.
     pub style: Style,
+    /// What shows stacks, where the format gives them.
+    pub stacks: &'static StackForm,
 }

@@ -18,13 +18,15 @@ use heap::{EdgeName, Role, RootKind, RootName, Snapshot};
 
 use super::format::{Format, Options};
 use super::words;
+use crate::Writes;
 use crate::json::Safe;
 
 /// For DevTools. Beyond so many objects the lists exceed what its worker can hold.
 pub static FORMAT: Format = Format {
-    name: "heapsnapshot",
-    about: "Chrome's .heapsnapshot, for DevTools, VS Code and memlab",
-    has_records: false,
+    writes: Writes::text(
+        "heapsnapshot",
+        "Chrome's .heapsnapshot, for DevTools, VS Code and memlab",
+    ),
     rows: usize::MAX,
     most_objects: 5_000_000,
     shows_memory: false,

@@ -16,14 +16,13 @@ use serde::Serialize;
 
 use super::format::{Format, Options};
 use super::{allocated, suspects, table, words};
+use crate::Writes;
 use crate::page;
 use crate::text::{printable, shortened};
 
 /// For a browser, a ticket, or whoever has no lancet.
 pub static FORMAT: Format = Format {
-    name: "html",
-    about: "One HTML page, for a browser without network",
-    has_records: false,
+    writes: Writes::text("html", "One HTML page, for a browser without network"),
     rows: 300,
     most_objects: u64::MAX,
     shows_memory: true,

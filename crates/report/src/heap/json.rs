@@ -13,13 +13,12 @@ use heap::{About, Site, Snapshot, answers::Answers};
 
 use super::format::{Format, Options};
 use super::{allocated, suspects, words};
+use crate::Writes;
 use crate::json::line as record;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    name: "records",
-    about: "Records",
-    has_records: true,
+    writes: Writes::Records,
     rows: 1000,
     most_objects: u64::MAX,
     shows_memory: false,

@@ -3,12 +3,12 @@
 pub(crate) mod allocated;
 pub mod diff;
 pub mod dump_all;
-pub mod folded;
 mod format;
 pub mod heapsnapshot;
 pub mod html;
 pub mod json;
 pub mod path;
+pub mod stacks;
 pub mod suspects;
 pub mod table;
 pub mod words;
@@ -21,7 +21,7 @@ pub static FORMATS: &[&Format] = &[
     &table::FORMAT,
     &json::FORMAT,
     &html::FORMAT,
-    &folded::FORMAT,
+    &stacks::FORMAT,
     &dump_all::FORMAT,
     &heapsnapshot::FORMAT,
 ];

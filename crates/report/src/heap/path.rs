@@ -24,7 +24,7 @@ pub fn object(
     format: &Format,
     options: &Options,
 ) -> io::Result<()> {
-    if format.has_records {
+    if format.writes.is_records() {
         json::head(out, answers)?;
         return json::path(out, answers, object, options);
     }
@@ -88,7 +88,7 @@ pub fn class(
     format: &Format,
     options: &Options,
 ) -> io::Result<()> {
-    if format.has_records {
+    if format.writes.is_records() {
         json::head(out, answers)?;
         return json::ways(out, answers, ways);
     }

@@ -11,14 +11,13 @@ use super::allocated;
 use super::format::{Format, Options};
 use super::suspects;
 use super::words::{self, line, say};
+use crate::Writes;
 use crate::columns::{Tone, aligned};
 use crate::figures::{grouped, plural, size};
 
 /// Sentences and columns for people.
 pub static FORMAT: Format = Format {
-    name: "table",
-    about: "Sentences and columns, for people",
-    has_records: false,
+    writes: Writes::text("table", "Sentences and columns, for people"),
     rows: 10,
     most_objects: u64::MAX,
     shows_memory: false,

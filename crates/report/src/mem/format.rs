@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use births::analysis::{Census, Growth, Report, View};
 
 use crate::Style;
+use crate::Writes;
+use crate::forms::stacks::StackForm;
 
 /// Writes what grew between two looks.
 type WriteGrowth = fn(&mut dyn Write, &Census, &Growth, &Options) -> io::Result<()>;
@@ -12,8 +14,8 @@ type WriteGrowth = fn(&mut dyn Write, &Census, &Growth, &Options) -> io::Result<
 /// One way to write the answer, and how it treats several guests and several reports.
 #[derive(Debug)]
 pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
+    /// What the answer writes in it.
+    pub writes: Writes,
     /// Rows are cut to what a person reads, unless the user says how many.
     pub for_people: bool,
     /// More guests than this are not written one by one; merged they are in any case.
@@ -23,25 +25,13 @@ pub struct Format {
     pub(super) holders: fn(&mut dyn Write, &Look<'_>, &Options) -> io::Result<()>,
     /// Losses are said in the report; where they are not, they have to be said elsewhere.
     pub says_losses: bool,
-    /// Whether a terminal can show it, and one report after the other can stand in one file.
-    pub is_text: bool,
-    /// It writes records, of which the losses of the run are the last.
-    pub(super) has_records: bool,
     /// `None` where the format cannot say what changed: then who holds is written in its place.
     pub(super) growth: Option<WriteGrowth>,
 }
 
 impl crate::Format for Format {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.has_records
+    fn writes(&self) -> Writes {
+        self.writes
     }
 }
 
@@ -56,6 +46,8 @@ pub struct Look<'a> {
 pub struct Options {
     /// The format, which is one of [`super::FORMATS`].
     pub format: &'static Format,
+    /// What shows stacks, where the format gives them.
+    pub stacks: &'static StackForm,
     /// What makes a row, and which rows there are.
     pub view: View,
     /// The figure at the end of a folded line.
@@ -68,7 +60,7 @@ pub struct Options {
     pub growing: bool,
 }
 
-/// Which number stands at the end of a line.
+/// Which number is the weight of a stack, where a form has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {
     /// The number of living objects.

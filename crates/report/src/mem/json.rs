@@ -14,19 +14,17 @@ use births::analysis::{
 use super::format::Format;
 use super::table::parts;
 use super::verdict::{is_certain, sentences};
+use crate::Writes;
 use crate::json::line as record;
 use crate::losses::what;
 
 /// For programs; it names each guest, so that however many there are, each has its records.
 pub static FORMAT: Format = Format {
-    name: "records",
-    about: "Records",
+    writes: Writes::Records,
     for_people: false,
     most_guests: usize::MAX,
     blank_lines: false,
     says_losses: true,
-    is_text: true,
-    has_records: true,
     holders: |out, look, _| write(out, look.census, look.report),
     growth: Some(|out, newer, growth, _| write_growth(out, newer, growth)),
 };

@@ -16,18 +16,16 @@ use std::io;
 use births::analysis::{Key, Report};
 
 use super::format::Format;
+use crate::Writes;
 use crate::text::printable;
 
 /// For scripts and eyes used to memprof. It has no line for a change, so that growth is shown by two lists.
 pub static FORMAT: Format = Format {
-    name: "memprof",
-    about: "The classic lines: count, file:line:Type",
+    writes: Writes::text("memprof", "The classic lines: count, file:line:Type"),
     for_people: false,
     most_guests: 1,
     blank_lines: true,
     says_losses: false,
-    is_text: true,
-    has_records: false,
     holders: |out, look, _| write(out, look.report),
     growth: None,
 };

@@ -3,20 +3,18 @@
 //! | | first look | from the second look on, where growth is wanted |
 //! |---|---|---|
 //! | table, json | who holds | what grew; a guest not seen before: who holds |
-//! | folded | who holds | what grew |
 //! | memprof | who holds | who holds, after an empty line |
-//! | pprof | who holds | (there is one report) |
+//! | stacks | who holds | what grew; in forms that are one document, there is one report |
 //!
-//! Of several guests come first all of them merged, then each. The formats that have no place to name a guest, memprof,
-//! folded and pprof, have the merged one only.
+//! Of several guests come first all of them merged, then each. The formats that have no place to name a guest, memprof
+//! and stacks, have the merged one only.
 
-pub mod folded;
 mod format;
 pub mod json;
 mod label;
 pub mod memprof;
-mod pprof;
 mod reporter;
+pub mod stacks;
 pub mod table;
 mod verdict;
 
@@ -30,6 +28,5 @@ pub static FORMATS: &[&Format] = &[
     &table::FORMAT,
     &memprof::FORMAT,
     &json::FORMAT,
-    &folded::FORMAT,
-    &pprof::FORMAT,
+    &stacks::FORMAT,
 ];

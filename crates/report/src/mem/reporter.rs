@@ -78,7 +78,7 @@ impl Reporter {
     ///
     /// Those of the output.
     pub fn finish(&mut self, losses: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        if self.options.format.has_records {
+        if self.options.format.writes.is_records() {
             losses(&mut self.out)?;
         }
         self.out.flush()

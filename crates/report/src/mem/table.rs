@@ -21,18 +21,16 @@ use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
 pub use own::parts;
 
+use crate::Writes;
 use crate::columns::{Line, Tone, aligned, written};
 
 /// For people; so many guests and no more are read one by one.
 pub static FORMAT: Format = Format {
-    name: "table",
-    about: "Columns, for people",
+    writes: Writes::text("table", "Columns, for people"),
     for_people: true,
     most_guests: 16,
     blank_lines: true,
     says_losses: true,
-    is_text: true,
-    has_records: false,
     holders: |out, look, options| write(out, look.census, look.report, &options.style),
     growth: Some(|out, newer, growth, options| write_growth(out, newer, growth, &options.style)),
 };

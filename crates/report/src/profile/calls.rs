@@ -1,4 +1,4 @@
-//! Who calls whom, as a tree of functions from the outermost inwards.
+//! Who calls whom, as a tree of functions from the outermost inwards: what `tree` and `html` show.
 
 use std::collections::HashMap;
 

@@ -185,6 +185,7 @@ mod tests {
             about: &about,
             title: &about.looks,
             rows: 20,
+            stacks: &crate::forms::stacks::FOLDED,
         };
         let mut out = Vec::new();
         write_table(&mut out, &Difference::of(old, new), [&head, &head]).unwrap();

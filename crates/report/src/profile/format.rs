@@ -5,15 +5,14 @@ use std::io::{self, Write};
 use frames::profile::Profile;
 use frames::profile::saved::About;
 
+use crate::Writes;
+use crate::forms::stacks::StackForm;
+
 /// One way to write a profile.
 #[derive(Debug)]
 pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    /// Whether it writes records, of which the losses of the run are the last.
-    pub has_records: bool,
-    /// Whether a terminal can show it.
-    pub is_text: bool,
+    /// What the answer writes in it.
+    pub writes: Writes,
     pub(super) write: fn(&Profile, &mut dyn Write, &Head) -> io::Result<()>,
 }
 
@@ -26,6 +25,8 @@ pub struct Head<'a> {
     pub title: &'a str,
     /// How many rows a table has at most.
     pub rows: usize,
+    /// What shows stacks, where the format gives them.
+    pub stacks: &'static StackForm,
 }
 
 impl Format {
@@ -40,15 +41,7 @@ impl Format {
 }
 
 impl crate::Format for Format {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.has_records
+    fn writes(&self) -> Writes {
+        self.writes
     }
 }

@@ -12,16 +12,17 @@ use super::calls::Calls;
 use super::format::{Format, Head};
 use super::table::verdict;
 use super::words::summary;
+use crate::Writes;
 use crate::figures::grouped;
 use crate::page;
 use crate::text::{printable, shortened};
 
 /// For a browser, a ticket, or whoever has no lancet.
 pub(super) static FORMAT: Format = Format {
-    name: "html",
-    about: "One HTML page, for a browser without network: a flame graph to go into, functions, callers",
-    has_records: false,
-    is_text: true,
+    writes: Writes::text(
+        "html",
+        "One HTML page, for a browser without network: a flame graph to go into, functions, callers",
+    ),
     write: |profile, out, head| {
         page::write(out, &page(profile, head), include_str!("page/profile.js"))
     },

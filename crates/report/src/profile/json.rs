@@ -9,15 +9,13 @@ use frames::profile::{Frame, Profile};
 
 use super::format::{Format, Head};
 use super::table::verdict;
+use crate::Writes;
 use crate::json::line;
 use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub(super) static FORMAT: Format = Format {
-    name: "records",
-    about: "Records",
-    has_records: true,
-    is_text: true,
+    writes: Writes::Records,
     write,
 };
 

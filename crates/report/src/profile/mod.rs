@@ -7,16 +7,14 @@
 //! | `tree` | who calls whom, the dear ways first |
 //! | `json` | functions and their callers, for programs |
 //! | `html` | a page with a flame graph to go into, functions, and who calls them |
-//! | `pprof` | for `pprof` and what reads its format |
-//! | `drawn` | what the folded formats of `stack --for` draw: collapsed stacks, speedscope, a flame graph |
+//! | `stacks` | the stacks that were seen, for all forms that show stacks |
 
 mod calls;
 pub mod difference;
-mod drawn;
 mod format;
 mod html;
 mod json;
-mod pprof;
+mod stacks;
 mod table;
 mod tree;
 mod words;
@@ -27,10 +25,7 @@ pub use format::{Format, Head};
 pub static FORMATS: &[&Format] = &[
     &table::FORMAT,
     &tree::FORMAT,
-    &drawn::COLLAPSED,
-    &drawn::SPEEDSCOPE,
-    &drawn::SVG,
+    &stacks::FORMAT,
     &html::FORMAT,
-    &pprof::FORMAT,
     &json::FORMAT,
 ];

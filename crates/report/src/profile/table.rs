@@ -17,14 +17,15 @@ use frames::profile::Profile;
 
 use super::format::{Format, Head};
 use super::words::{at, called, share, summary};
+use crate::Writes;
 use crate::figures::{grouped, plural};
 
 /// A verdict and a table of functions.
 pub(super) static FORMAT: Format = Format {
-    name: "table",
-    about: "The functions in which threads run, with what they call and without",
-    has_records: false,
-    is_text: true,
+    writes: Writes::text(
+        "table",
+        "The functions in which threads run, with what they call and without",
+    ),
     write,
 };
 

@@ -13,13 +13,14 @@ use frames::profile::Profile;
 use super::calls::Calls;
 use super::format::{Format, Head};
 use super::words::{called, share, summary};
+use crate::Writes;
 
 /// A tree of calls.
 pub(super) static FORMAT: Format = Format {
-    name: "tree",
-    about: "Who calls whom, from the outermost function inwards",
-    has_records: false,
-    is_text: true,
+    writes: Writes::text(
+        "tree",
+        "Who calls whom, from the outermost function inwards",
+    ),
     write,
 };
 

@@ -62,6 +62,7 @@ pub(super) mod tests {
     use frames::profile::saved::About;
 
     use super::*;
+    use crate::forms::stacks::FORMS;
     use crate::profile::format::Format;
 
     pub fn frame(name: &str, line: u32) -> Frame {
@@ -100,12 +101,14 @@ pub(super) mod tests {
     }
 
     pub fn written(format: &Format, profile: &Profile) -> String {
-        String::from_utf8(bytes(format, profile)).unwrap()
+        let about = about();
+        let mut out = Vec::new();
+        format.write(profile, &mut out, &head(&about)).unwrap();
+        String::from_utf8(out).unwrap()
     }
 
-    pub fn bytes(format: &Format, profile: &Profile) -> Vec<u8> {
-        let mut out = Vec::new();
-        let about = About {
+    pub fn about() -> About {
+        About {
             who: "process 4242".to_owned(),
             processes: Vec::new(),
             looks: "10 looks in 0.1 s".to_owned(),
@@ -113,13 +116,16 @@ pub(super) mod tests {
             missed: Vec::new(),
             began: 0,
             took: Duration::from_millis(100),
-        };
-        let head = Head {
-            about: &about,
+        }
+    }
+
+    /// What stands above the profile of a test, whose stacks are folded.
+    pub fn head(about: &About) -> Head<'_> {
+        Head {
+            about,
             title: &about.looks,
             rows: 20,
-        };
-        format.write(profile, &mut out, &head).unwrap();
-        out
+            stacks: FORMS[0],
+        }
     }
 }

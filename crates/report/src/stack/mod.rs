@@ -9,7 +9,7 @@
 //! | [`now`] | what each thread is in now, a row each | table, JSON |
 //! | [`listing`] | the same with every native frame and its bytes | text, JSON |
 //! | [`gc`] | what the stacks cost each garbage collection | text, JSON |
-//! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
+//! | [`folded`] | many looks, folded | table, JSON, all forms of stacks |
 
 pub mod chains;
 mod conclusions;

@@ -13,6 +13,7 @@
 //! those that run, then those that wait for work; the longest first in each. Who holds others up is said at the end, with what it does
 //! itself. The facts and their words are those of [`dump`](super::dump).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -127,7 +128,11 @@ pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     line(out, &Record::Process(subject.process()))?;
     waits::conclusions(out, subject)?;
     let counts = held_up(&subject.look.stacks);
-    for (number, stack) in threads(subject) {
+    let stacks = &subject.look.stacks;
+    let mut threads: Vec<_> = threads(subject).collect();
+    // As in the table.
+    threads.sort_by_key(|(number, stack)| (kind(stacks, *number), Reverse(slept(stack))));
+    for (number, stack) in threads {
         let (own, library) = places(stack);
         let record = Record::Thread {
             pid: subject.pid,
@@ -170,7 +175,7 @@ fn rows<'a>(subject: &'a Subject) -> Vec<Row<'a>> {
             }),
         }
     }
-    rows.sort_by_key(|row| (row.kind, std::cmp::Reverse(row.longest())));
+    rows.sort_by_key(|row| (row.kind, Reverse(row.longest())));
     rows
 }
 

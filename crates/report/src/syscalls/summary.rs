@@ -1,10 +1,12 @@
 //! `-c`: how often, how long and how often in vain, by system call and, but for strace's own table, by who makes it: the
 //! native function whose code it is (with `-k` those around it, too) and the script line.
 
-use super::{Columns, Figures, Layout, Order, Statuses, native};
+use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;
 use crate::calls::json::line_of_row;
+use crate::calls::stacks::{CALLS, TIME, about, at_line, weight};
 use crate::figures::plural;
+use crate::forms::stacks::{self as forms, Frame, StackForm};
 use crate::text::printable;
 use answer::syscalls::{Count as Counted, Record};
 use answer::time::nanos;
@@ -82,6 +84,17 @@ impl Kept for Open {
     }
 }
 
+/// How a table is written.
+#[derive(Clone, Copy, Debug)]
+pub enum TableForm {
+    /// Columns for people.
+    Text,
+    /// One object a row, for programs.
+    Records,
+    /// A stack a row: who makes a call, as far as that is known, then the call.
+    Stacks(&'static StackForm),
+}
+
 /// The table of `-c`, which is written when no more events come.
 pub struct Summary {
     /// Which processes are counted.
@@ -91,14 +104,17 @@ pub struct Summary {
     /// The row of each site; the site is kept, so that its addresses stay its own.
     sites: HashMap<Key, (Site, usize)>,
     stacks: Stacks<Open>,
+    /// Calls were noted one by one.
+    are_noted: bool,
     /// How many calls have not returned, but for those that never do.
     unfinished: u64,
-    order: Order,
+    /// The order that was asked for.
+    order: Option<Order>,
     columns: Columns,
     /// As strace prints it: no row for each line and function.
     strace: bool,
-    /// One object a row, for programs.
-    json: bool,
+    /// How it is written.
+    form: TableForm,
     /// Native frames that a row has, at most.
     frames: usize,
     /// Which calls are counted.
@@ -112,18 +128,24 @@ pub struct Summary {
 
 impl Summary {
     /// Makes the table, without a row yet.
-    pub fn new(layout: &Layout, order: Order, columns: Columns, out: Box<dyn Write>) -> Self {
+    pub fn new(
+        layout: &Layout,
+        order: Option<Order>,
+        columns: Columns,
+        out: Box<dyn Write>,
+    ) -> Self {
         Summary {
             processes: Processes::default(),
             rows: Vec::new(),
             by_name: HashMap::new(),
             sites: HashMap::new(),
             stacks: Stacks::default(),
+            are_noted: false,
             unfinished: 0,
             order,
             columns,
             strace: layout.strace,
-            json: false,
+            form: TableForm::Text,
             frames: layout.frames,
             statuses: layout.statuses,
             slower: layout.slower,
@@ -132,10 +154,10 @@ impl Summary {
         }
     }
 
-    /// The same table for programs: one JSON object a row.
+    /// The same table, written so.
     #[must_use]
-    pub fn for_programs(self) -> Self {
-        Summary { json: true, ..self }
+    pub fn in_form(self, form: TableForm) -> Self {
+        Summary { form, ..self }
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -266,15 +288,24 @@ impl Summary {
         // What only statuses or durations that were not asked for happened to is in no row.
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         rows.retain(|row| row.figures.calls != 0);
-        self.order
-            .sort(&mut rows, |row| (row.figures, row.name.clone()));
+        let order = self.order.unwrap_or_else(|| self.columns.order());
+        order.sort(&mut rows, |row| (row.figures, row.name.clone()));
         let mut all = Figures::default();
         for row in &rows {
             all.add(&row.figures);
         }
-        if self.json {
-            self.processes.write(&mut *self.out)?;
-            return print_json(&rows, &all, &mut *self.out);
+        match self.form {
+            TableForm::Text => {}
+            TableForm::Records => {
+                self.processes.write(&mut *self.out)?;
+                return print_json(&rows, &all, &mut *self.out);
+            }
+            TableForm::Stacks(form) => {
+                let called = Called { rows, table: self };
+                let mut text = Vec::new();
+                form.write(&called, &mut text)?;
+                return self.out.write_all(&text);
+            }
         }
         let mut text = String::new();
         self.columns.head(&mut text);
@@ -292,6 +323,43 @@ impl Summary {
             );
         }
         self.out.write_all(text.as_bytes())
+    }
+}
+
+/// How many calls there are, and their time.
+fn weights(figures: &Figures) -> [u64; 2] {
+    [figures.calls, nanos(figures.time)]
+}
+
+/// The rows as stacks.
+struct Called<'a> {
+    rows: Vec<&'a Row>,
+    table: &'a Summary,
+}
+
+impl forms::Stacks for Called<'_> {
+    fn about(&self) -> forms::About<'_> {
+        let asked = match self.table.order {
+            Some(Order::By(Column::Calls)) => Some(CALLS),
+            Some(Order::By(Column::Total | Column::Share)) => Some(TIME),
+            _ => None,
+        };
+        let rows: Vec<_> = self.rows.iter().map(|row| weights(&row.figures)).collect();
+        let one = weight(asked, self.table.are_noted, &rows);
+        about(&self.table.processes, one)
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&forms::Stack<'_>) -> io::Result<()>) -> io::Result<()> {
+        self.rows.iter().try_for_each(|Row { who, figures, .. }| {
+            let line = who.line.as_ref().map(at_line);
+            let functions = who.functions.iter().rev().chain([&who.system_call]);
+            let functions = functions.map(|name| Frame::named(&**name));
+            take(&forms::Stack {
+                frames: line.into_iter().chain(functions).collect(),
+                weights: weights(figures).to_vec(),
+                ..forms::Stack::default()
+            })
+        })
     }
 }
 
@@ -333,6 +401,7 @@ impl Consumer for Summary {
                     began.line = None;
                     began.callers.clear();
                 }
+                self.are_noted = true;
                 let open = Open {
                     row: self.row(began),
                     began: at.time,

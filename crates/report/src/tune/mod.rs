@@ -20,13 +20,13 @@ use tune::rules::Finding;
 use tune::verdict::{Change, Outcome, Verdict};
 
 use crate::Style;
-use crate::forms::{Plain, RECORDS};
+use crate::Writes;
 use crate::text::printable;
 
 /// How an audit and events are written, in the order in which help lists them.
-pub static FORMATS: &[&Plain] = &[&TABLE, &RECORDS];
+pub static FORMATS: &[&Writes] = &[&TABLE, &Writes::Records];
 
-static TABLE: Plain = Plain::text("table", "Lines, for people; the worst first");
+static TABLE: Writes = Writes::text("table", "Lines, for people; the worst first");
 
 /// Returns the colour of a verdict's heading and ids, for [`Style::painted`].
 fn color(verdict: Verdict) -> &'static str {

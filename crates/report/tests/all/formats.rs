@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 use births::analysis::{By, Fold, Growth, Order, Report, View};
 use report::Style;
-use report::mem::folded::Weight;
-use report::mem::{folded, json, memprof, table};
+use report::forms::stacks::{FOLDED, Stacks};
+use report::mem::Weight;
+use report::mem::{json, memprof, stacks, table};
 
 use guests::{earlier, leaking, shop, shop_with_stacks};
 
@@ -392,6 +393,10 @@ fn json_of_several_guests_has_no_pid() {
     "#);
 }
 
+fn folded(rows: &dyn Stacks) -> String {
+    text(|out| FOLDED.write(rows, out))
+}
+
 #[test]
 fn folded_stacks() {
     let guest = shop_with_stacks();
@@ -401,21 +406,21 @@ fn folded_stacks() {
         ..View::default()
     };
     let report = Report::new(&guest, &view);
-    let live = text(|out| folded::write(out, &report, Weight::Live));
+    let live = folded(&stacks::holding(&guest, &report, Weight::Live));
     insta::assert_snapshot!(live, @"
     <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 7
     <main> (app.rb:40);fill (app.rb:12);String 2
     (vm);Class 1
     (before lancet);String 2000
     ");
-    let born = text(|out| folded::write(out, &report, Weight::Born));
+    let born = folded(&stacks::holding(&guest, &report, Weight::Born));
     insta::assert_snapshot!(born, @"
     <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 20
     <main> (app.rb:40);fill (app.rb:12);String 4
     (vm);Class 1
     <main> (app.rb:40);block in serve (app.rb:30);Array 9
     ");
-    let bytes = text(|out| folded::write(out, &report, Weight::Bytes));
+    let bytes = folded(&stacks::holding(&guest, &report, Weight::Bytes));
     insta::assert_snapshot!(bytes, @"
     <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 280
     <main> (app.rb:40);fill (app.rb:12);String 80
@@ -430,8 +435,9 @@ fn folded_growth_has_no_negative_widths() {
         by: By::Stack,
         ..View::default()
     };
-    let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
-    let stacks = text(|out| folded::write_growth(out, &growth, Weight::Live));
+    let newer = shop();
+    let growth = Growth::new(&earlier(), &newer, &view).unwrap();
+    let stacks = folded(&stacks::grown(&newer, &growth, Weight::Live));
     insta::assert_snapshot!(stacks, @"fill (app.rb:12);String 50000");
 }
 
@@ -448,7 +454,7 @@ fn a_hostile_file_name_stays_on_its_line() {
             ..View::default()
         },
     );
-    let stacks = text(|out| folded::write(out, &report, Weight::Live));
+    let stacks = folded(&stacks::holding(&guest, &report, Weight::Live));
     insta::assert_snapshot!(stacks, @r"x:y (a\x1b[2J:\n7 b.rb:1);String 150001");
     let report = Report::new(&guest, &View::default());
     let classic = text(|out| memprof::write(out, &report));
@@ -468,12 +474,12 @@ fn the_write_error_is_passed_on() {
             Ok(())
         }
     }
-    let report = report(View::default());
+    let (guest, report) = (shop(), report(View::default()));
     let errors = [
         table::write(&mut Full, &shop(), &report, &Style::default()),
         memprof::write(&mut Full, &report),
         json::write(&mut Full, &shop(), &report),
-        folded::write(&mut Full, &report, Weight::Live),
+        FOLDED.write(&stacks::holding(&guest, &report, Weight::Live), &mut Full),
     ];
     for error in errors {
         let error = error.expect_err("nothing can be written");

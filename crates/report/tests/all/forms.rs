@@ -31,11 +31,12 @@ fn shown(name: &str) -> String {
 #[test]
 fn csv_has_the_rows() {
     insta::assert_snapshot!(shown("csv"), @"
-    record,pid,place,type,born,live,dead,bytes,allocated
-    row,4242,app.rb:12,String,300001,150001,150000,6000040,19200064
-    row,4242,app.rb:12,Array,12,12,0,9437184,768
-    row,4242,/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88,Hash,900,12,888,2880,57600
-    row,4242,,String,5,5,0,200,320
+    record,pid,place,type,born,live,dead,bytes,allocated,rows
+    row,4242,app.rb:12,String,300001,150001,150000,6000040,19200064,
+    row,4242,app.rb:12,Array,12,12,0,9437184,768,
+    row,4242,/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88,Hash,900,12,888,2880,57600,
+    row,4242,,String,5,5,0,200,320,
+    rest,4242,,,40001,22525,40000,2094264,2560064,4
     ");
 }
 

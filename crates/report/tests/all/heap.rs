@@ -10,7 +10,7 @@ use heap::{
 };
 use report::Style;
 use report::heap::{
-    FORMATS, Format, Options, diff, dump_all, folded, heapsnapshot, html, json, owner, path, table,
+    FORMATS, Format, Options, diff, dump_all, heapsnapshot, html, json, owner, path, stacks, table,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -24,6 +24,7 @@ const OPTIONS: Options = Options {
         color: false,
         width: None,
     },
+    stacks: &report::forms::stacks::FOLDED,
 };
 
 fn written(snapshot: &Snapshot, write: impl Fn(&mut Vec<u8>, &Answers)) -> String {
@@ -256,7 +257,7 @@ fn what_is_new_is_told_with_its_holder() {
 #[test]
 fn collapsed_stacks_add_up_to_all_that_lives() {
     let snapshot = shop::planted();
-    let text = formatted(&snapshot, &folded::FORMAT);
+    let text = formatted(&snapshot, &stacks::FORMAT);
     assert!(
         text.contains(
             "Hash (global $cache) 1000\nHash (global $cache);Order;made at app/order.rb:31 383040\n"

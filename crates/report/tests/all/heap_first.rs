@@ -17,6 +17,7 @@ const OPTIONS: Options = Options {
         color: false,
         width: None,
     },
+    stacks: &report::forms::stacks::FOLDED,
 };
 
 const COLLECTOR: &str = "the program has switched its collector off (GC.disable): nothing frees 1 object of garbage, 1.0 MiB";

@@ -38,6 +38,7 @@ fn page(snapshot: &Snapshot) -> String {
             color: false,
             width: None,
         },
+        stacks: &report::forms::stacks::FOLDED,
     };
     html::FORMAT
         .write(&mut out, &answers, &options)

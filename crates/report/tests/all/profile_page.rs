@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use frames::profile::saved::{About, Missed};
 use frames::profile::{Frame, Function, Profile};
-use report::Format as _;
+use report::forms::Chosen;
+use report::forms::stacks::FOLDED;
 use report::profile::{FORMATS, Head};
 
 fn frame(name: String, line: u32) -> Frame {
@@ -47,10 +48,10 @@ fn large() -> Profile {
 }
 
 fn page(profile: &Profile) -> String {
-    let format = FORMATS
-        .iter()
-        .find(|format| format.name() == "html")
-        .expect("html");
+    let format = Chosen::all(FORMATS)
+        .find(|chosen| chosen.name() == "html")
+        .expect("html")
+        .format;
     let mut out = Vec::new();
     let about = About {
         who: "process 4242 (ruby app.rb)".to_owned(),
@@ -70,6 +71,7 @@ fn page(profile: &Profile) -> String {
         about: &about,
         title: &about.looks,
         rows: 20,
+        stacks: &FOLDED,
     };
     format.write(profile, &mut out, &head).expect("memory");
     String::from_utf8(out).expect("UTF-8")

@@ -19,6 +19,7 @@ const OPTIONS: Options = Options {
         color: false,
         width: None,
     },
+    stacks: &report::forms::stacks::FOLDED,
 };
 
 const KINDS: [(&str, Role); 10] = [

@@ -1,4 +1,4 @@
-//! The time of day at which something happened.
+//! The time of day at which something happened, for the events of `lancet tune --events`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

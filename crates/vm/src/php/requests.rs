@@ -86,3 +86,94 @@ impl Requests {
         count.is_ok_and(|count| count >= self.modules)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::super::table;
+    use super::*;
+    use crate::Fault;
+    use std::vec::Vec;
+
+    const REGISTRY: u64 = 0x1000;
+    const SAPI: u64 = 0x2000;
+    const BUCKETS: u64 = 0x3000;
+    const MODULES: u64 = 0x10000;
+    const API: u32 = 20220829;
+
+    /// Memory of a VM from address 0 on.
+    struct Bytes(Vec<u8>);
+
+    impl Memory for Bytes {
+        fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+            let from = self.0.get(at as usize..at as usize + into.len());
+            into.copy_from_slice(from.ok_or(Fault { at })?);
+            Ok(())
+        }
+    }
+
+    impl Bytes {
+        fn put(&mut self, at: u64, bytes: &[u8]) {
+            self.0[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// The address of a module's record.
+    fn module(number: u64) -> u64 {
+        MODULES + number * 0x100
+    }
+
+    /// A VM with these modules: whether a script has loaded one, and its functions for a request's beginning and end.
+    fn modules(all: &[(bool, u64, u64)]) -> Bytes {
+        let mut bytes = Bytes(std::vec![0; 0x2_0000]);
+        let count = all.len() as u32;
+        bytes.put(REGISTRY + table::DATA, &BUCKETS.to_le_bytes());
+        bytes.put(REGISTRY + table::USED, &count.to_le_bytes());
+        bytes.put(REGISTRY + COUNT, &count.to_le_bytes());
+        for (number, (is_temporary, begins, ends)) in (0..).zip(all) {
+            let (bucket, at) = (BUCKETS + number * table::BUCKET, module(number));
+            bytes.put(bucket, &at.to_le_bytes());
+            // `IS_PTR`, and a key, which nobody reads.
+            bytes.put(bucket + 8, &[13]);
+            bytes.put(bucket + table::KEY, &0x800_u64.to_le_bytes());
+            bytes.put(at + SIZE, &WHOLE.to_le_bytes());
+            bytes.put(at + MODULE_API, &API.to_le_bytes());
+            bytes.put(at + STARTUP, &begins.to_le_bytes());
+            bytes.put(at + SHUTDOWN, &ends.to_le_bytes());
+            let kind = if *is_temporary { TEMPORARY } else { 1 };
+            bytes.put(at + TYPE, &[kind]);
+        }
+        bytes
+    }
+
+    fn found(all: &[(bool, u64, u64)]) -> Option<Requests> {
+        Requests::find(&modules(all), [REGISTRY, SAPI], Version(API)).ok()
+    }
+
+    #[test]
+    fn the_first_that_begins_and_the_last_that_ends_are_found() {
+        let requests = found(&[(false, 0, 7), (false, 1, 0), (false, 2, 8), (false, 3, 0)]);
+        let wanted = Requests {
+            first: module(1) + STARTUP,
+            last: module(2) + SHUTDOWN,
+            close: SAPI + DEACTIVATE,
+            modules: 4,
+        };
+        assert_eq!(requests, Some(wanted));
+        assert_eq!(found(&[(false, 1, 0)]), None, "nothing ends");
+    }
+
+    /// It is unloaded at the end of the request, with the word.
+    #[test]
+    fn a_module_that_a_script_has_loaded_is_passed_over() {
+        let stay = [(false, 1, 7), (false, 0, 8)];
+        let before = found(&stay).expect("two modules");
+        let [one, other] = stay;
+        assert_eq!(found(&[one, other, (true, 3, 9)]), Some(before));
+        assert_eq!(found(&[(true, 3, 9)]), None);
+        let memory = modules(&[one]);
+        assert!(!before.stand(&memory, REGISTRY), "one was unloaded");
+        assert!(before.stand(&modules(&[one, other, (true, 3, 9)]), REGISTRY));
+    }
+}

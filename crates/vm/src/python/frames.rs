@@ -56,6 +56,15 @@ pub struct Point {
     pub lasti: i32,
 }
 
+/// A point that a thread has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Of the innermost frame that is complete.
+    pub point: Point,
+    /// Whether all frames are complete at this point. At any other one only those of generators are.
+    pub is_traceable: bool,
+}
+
 /// A frame of Python code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -152,7 +161,7 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
                     }
                 }
             }
-            if let Some(point) = python.point_of(address, owner)? {
+            if let Some(Reached { point, .. }) = python.point_of(address, owner)? {
                 frame.point = point;
                 return Ok(Some(frame));
             }
@@ -186,14 +195,20 @@ impl<M: Memory> Python<'_, M> {
     /// instruction, and since 3.11 two more for whether it is complete.
     #[inline(always)]
     pub fn point(&self, state: u64) -> Result<Option<Point>, Error> {
+        Ok(self.reached(state)?.map(|reached| reached.point))
+    }
+
+    /// The same, and whether frames that are no generator's are complete there.
+    #[inline(always)]
+    pub fn reached(&self, state: u64) -> Result<Option<Reached>, Error> {
         let mut address = self.innermost(state)?;
         for _ in 0..MOST_HIDDEN {
             if address == 0 {
                 return Ok(None);
             }
             let owner = self.owner(address)?;
-            if let Some(point) = self.point_of(address, owner)? {
-                return Ok(Some(point));
+            if let Some(reached) = self.point_of(address, owner)? {
+                return Ok(Some(reached));
             }
             address = self
                 .memory
@@ -243,7 +258,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns the point that a frame has reached, if the frame is complete.
     #[inline(always)]
-    fn point_of(&self, frame: u64, owner: Owner) -> Result<Option<Point>, Error> {
+    fn point_of(&self, frame: u64, owner: Owner) -> Result<Option<Reached>, Error> {
         if owner.owner >= SHIM {
             return Ok(None);
         }
@@ -253,24 +268,34 @@ impl<M: Memory> Python<'_, M> {
         let at = frame.wrapping_add(layout.instruction);
         if let Kind::Objects(unit) = layout.kind {
             let lasti = self.memory.u32(at)? as i32;
-            return Ok(Some(Point {
-                code,
-                lasti: lasti.saturating_mul(unit),
+            return Ok(Some(Reached {
+                point: Point {
+                    code,
+                    lasti: lasti.saturating_mul(unit),
+                },
+                is_traceable: true,
             }));
         }
         let begin = code.wrapping_add(self.layout.code.instructions);
         let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
         let lasti_of_32 =
             i32::try_from(lasti).map_err(|_| Error::garbled("instruction of a frame", frame))?;
-        if owner.owner != OWNED_BY_GENERATOR {
-            let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
-            if lasti < i64::from(first) * UNIT {
-                return Ok(None);
-            }
-        }
-        Ok(Some(Point {
-            code,
-            lasti: lasti_of_32,
+        let is_traceable = lasti >= self.first_traceable(code)?;
+        let is_complete = is_traceable || owner.owner == OWNED_BY_GENERATOR;
+        Ok(is_complete.then_some(Reached {
+            point: Point {
+                code,
+                lasti: lasti_of_32,
+            },
+            is_traceable,
         }))
+    }
+
+    /// The offset of the first traceable instruction of code, in bytes; since 3.11.
+    #[inline(always)]
+    pub(super) fn first_traceable(&self, code: u64) -> Result<i64, Fault> {
+        let begin = code.wrapping_add(self.layout.code.instructions);
+        let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
+        Ok(i64::from(first) * UNIT)
     }
 }

@@ -11,6 +11,7 @@
 //! | `thread` | which threads are there? |
 //! | `state` | which of them is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
+//! | `running` | which state and which point has this thread, asked millions of times a second? |
 //! | `code`, `lines` | which file, line and function is that? |
 //! | `object`, `class` | what kind of object is this, what is its class called? |
 //! | `collector` | which objects are there? |
@@ -61,6 +62,7 @@ mod object;
 mod pending;
 mod references;
 mod roots;
+mod running;
 mod script;
 mod show;
 mod sizes;
@@ -76,7 +78,7 @@ pub use beside::Beside;
 pub use dict::Entries;
 pub use error::Error;
 pub use facts::Facts;
-pub use frames::{Frame, Frames, Point};
+pub use frames::{Frame, Frames, Point, Reached};
 pub use function::{Convention, Function};
 pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;
@@ -85,6 +87,7 @@ pub use layout::Layout;
 pub use pending::{Queue, State};
 pub use references::Reference;
 pub use roots::{Place, Root};
+pub use running::{Form, Running};
 pub use show::Limits;
 pub use sizes::Size;
 pub use state::Current;

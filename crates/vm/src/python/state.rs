@@ -17,14 +17,14 @@ use super::{Error, Python, Version};
 use crate::{Fault, Memory};
 
 /// The half of a `Py_tss_t` that is its `_key`, a `pthread_key_t`; the other one is `_is_initialized`.
-const TSS_KEY: u32 = 32;
+pub(super) const TSS_KEY: u32 = 32;
 
 /// `struct pthread` has about 2,300 bytes; `specific` was at 1,296 in every glibc looked at (2.31 to 2.41).
-const PTHREAD: u64 = 2304;
+pub(super) const PTHREAD: u64 = 2304;
 
 /// `PTHREAD_KEY_2NDLEVEL_SIZE` (`sysdeps/nptl/internaltypes.h`), and `sizeof(struct pthread_key_data)`.
-const KEYS_PER_BLOCK: u64 = 32;
-const KEY_DATA: u64 = 16;
+pub(super) const KEYS_PER_BLOCK: u64 = 32;
+pub(super) const KEY_DATA: u64 = 16;
 
 /// `dtv` in `tcbhead_t` (`sysdeps/x86_64/nptl/tls.h`), and `sizeof(dtv_t)`.
 const DTV: u64 = 8;
@@ -51,7 +51,7 @@ pub(super) const CURRENT: [&str; 2] = ["PyThreadState_GetUnchecked", "_PyThreadS
 
 /// From this version on the current thread state is a variable of each thread (`_Py_tss_tstate`), before it is one of the process
 /// (`_PyRuntime.gilstate.tstate_current`).
-const CURRENT_IS_THREADS: Version = Version::new(3, 12, 0);
+pub(super) const CURRENT_IS_THREADS: Version = Version::new(3, 12, 0);
 
 /// `autoTSSkey` lies so many bytes behind `tstate_current`, with `autoInterpreterState` between them (`struct _gilstate_runtime_state`,
 /// `pycore_runtime.h` of 3.9, `pycore_pystate.h` and `pycore_gil.h` after it, to 3.11).

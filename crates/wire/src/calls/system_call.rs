@@ -1,4 +1,5 @@
-//! System calls: how they are numbered, and which are open in a ring.
+//! System calls: how they are numbered, and which are open in a ring. `hooks` numbers them for the
+//! agent, which keeps the open ones.
 
 #[cfg(doc)]
 use super::{Hook, Ring};

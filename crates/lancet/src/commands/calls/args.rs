@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use crate::cli::duration::parse;
-use crate::cli::format::one_of;
+use crate::cli::format::{flaw_of_flags, lacks_form, one_of};
 use crate::ui::terminal::Stream;
 use crate::watching::Asked;
 use crate::watching::args::{Common, SHOW, TIME, WHICH};
@@ -37,7 +37,7 @@ pub struct CallsArgs {
     /// Show what each thread is in right now, also what began before: in which call, for how long, on which peer, for whose
     /// lock. Nothing is hooked
     #[arg(long, requires = "pids", help_heading = WHICH)]
-    #[arg(conflicts_with_all = ["program", "follow", "x", "e", "l", "presets", "system_calls", "only", "condition", "min_time", "watch_for", "count", "record", "ltrace"])]
+    #[arg(conflicts_with_all = ["program", "follow", "x", "e", "l", "presets", "system_calls", "only", "condition", "min_time", "watch_for", "count", "sort", "record", "ltrace"])]
     pub now: bool,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
@@ -94,10 +94,10 @@ pub struct CallsArgs {
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Order of the table of -c: time, calls, mean, max, name; wall: by time, with the share of the time that passed; failed,
+    /// Order of the table of -c [default: time]: time, calls, mean, max, name; wall: by time, with the share of the time that passed; failed,
     /// bytes: by what calls returned
-    #[arg(long, value_name = "COLUMN", default_value = "time", value_parser = order, requires = "count", help_heading = SHOW)]
-    pub sort: Order,
+    #[arg(long, value_name = "COLUMN", value_parser = order, help_heading = SHOW)]
+    pub sort: Option<Order>,
 
     /// Say on standard error what lancet does; MASK is octal, -Dh lists it
     #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
@@ -174,14 +174,10 @@ fn help() -> String {
 
 impl CallsArgs {
     /// What is chosen to show calls.
-    fn chosen(&self) -> Chosen<Format> {
-        let ltrace = Chosen {
-            format: &LTRACE,
-            form: None,
-        };
+    pub(super) fn chosen(&self) -> Chosen<Format> {
         match (self.format, self.ltrace) {
             (Some(chosen), _) => chosen,
-            (None, true) => ltrace,
+            (None, true) => Chosen::entry(&LTRACE),
             (None, false) => Chosen::by_default(FORMATS, self.json),
         }
     }
@@ -199,7 +195,20 @@ impl CallsArgs {
 
     /// Whether what presets of this kind open and close is paired.
     fn pairs(&self, is_it: &dyn Fn(&Preset) -> bool) -> bool {
-        self.count && self.presets.iter().any(is_it)
+        self.is_counted() && self.presets.iter().any(is_it)
+    }
+
+    /// Whether calls are counted, and not shown one by one.
+    fn is_counted(&self) -> bool {
+        self.count || self.chosen().has_stacks()
+    }
+
+    /// So many native frames tell rows apart.
+    fn frames_of_rows(&self) -> usize {
+        match self.chosen().has_stacks() {
+            true => self.frames,
+            false => 0,
+        }
     }
 
     /// What a call must meet: one of `--at`, and `--where`.
@@ -207,6 +216,27 @@ impl CallsArgs {
         let places = self.common.places();
         let all = places.into_iter().chain(self.condition.clone());
         all.reduce(Condition::and)
+    }
+
+    /// What cannot be asked with a form of stacks.
+    fn flaw_of_stacks(&self) -> Option<String> {
+        if !self.chosen().has_stacks() {
+            return None;
+        }
+        // What is open and what is not freed is no stack.
+        if self.pairs(&|preset| preset.allocations || preset.descriptors) {
+            let what = "a preset that pairs what is opened or allocated with its end";
+            return lacks_form(self.chosen(), FORMATS, what);
+        }
+        let flags = [
+            (self.instruction, "-i"),
+            (self.indent != 0, "-n"),
+            (self.align.is_some(), "-a"),
+            (self.common.times != 0, "-t"),
+            (self.common.relative, "-r"),
+            (self.common.durations, "-T"),
+        ];
+        flaw_of_flags(self.chosen(), &flags)
     }
 
     /// How calls are shown.
@@ -238,7 +268,7 @@ impl Asked for CallsArgs {
     }
 
     fn shows(&self) -> bool {
-        let elsewhere = self.count || self.common.output.is_some();
+        let elsewhere = self.is_counted() || self.common.output.is_some();
         self.common.record.is_none()
             || elsewhere
             || self.json
@@ -246,6 +276,12 @@ impl Asked for CallsArgs {
     }
 
     fn flaw(&self) -> Option<String> {
+        if self.sort.is_some() && !self.is_counted() {
+            return Some("--sort is the order of what is counted: ask for -c".to_owned());
+        }
+        if let Some(flaw) = self.flaw_of_stacks() {
+            return Some(flaw);
+        }
         let pairs = self.pairs(&|preset| preset.allocations);
         let chooses =
             self.asked().is_some() || self.min_time.is_some() || !self.common.within.is_empty();
@@ -278,9 +314,11 @@ impl Asked for CallsArgs {
             } else {
                 self.budget
             },
-            count: self.count,
+            // A process that counts for itself knows no frames.
+            count: self.is_counted() && self.frames_of_rows() == 0,
             bare: false,
-            results: self.common.recording().is_some() && self.sort.asks_results(),
+            results: self.common.recording().is_some()
+                && self.sort.is_some_and(Order::asks_results),
             array: self.array,
             frames: self.frames,
             ltrace: self.format().like_ltrace,
@@ -295,7 +333,7 @@ impl Asked for CallsArgs {
     }
 
     fn counts(&self) -> bool {
-        self.count
+        self.is_counted()
     }
 
     fn form(&self) -> Option<&'static Form> {
@@ -308,16 +346,16 @@ impl Asked for CallsArgs {
         signatures: &'a Signatures,
         out: Box<dyn Write>,
     ) -> Box<dyn Consumer + 'a> {
-        if self.count {
-            let rows = Rows::new(&self.presets, options.strings, self.demangle);
-            let summary = Summary::new(rows, self.sort, self.format(), out);
-            Box::new(match self.common.recording() {
-                Some(_) => summary,
-                None => summary.live(),
-            })
-        } else {
-            (self.format().events)(self.layout(), signatures, out)
+        if let Some(events) = self.format().events.filter(|_| !self.count) {
+            return events(self.layout(), signatures, out);
         }
+        let rows = Rows::new(&self.presets, options.strings, self.demangle);
+        let rows = rows.by_frames(self.frames_of_rows());
+        let summary = Summary::new(rows, self.sort, self.chosen(), out);
+        Box::new(match self.common.recording() {
+            Some(_) => summary,
+            None => summary.live(),
+        })
     }
 }
 
@@ -364,6 +402,47 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: CallsArgs,
+    }
+
+    fn flaw(words: &[&str]) -> Option<String> {
+        let line = Line::parse_from([&["calls", "-p", "7"], words].concat());
+        line.args.flaw()
+    }
+
+    #[test]
+    fn an_order_is_of_what_is_counted() {
+        for counted in [&["-c"][..], &["--format", "folded"]] {
+            assert_eq!(flaw(&[counted, &["--sort", "calls"]].concat()), None);
+        }
+        assert!(flaw(&["--sort", "calls"]).is_some_and(|flaw| flaw.contains("-c")));
+    }
+
+    #[test]
+    fn what_is_open_is_no_stack() {
+        for preset in ["files", "alloc"] {
+            let asked = |form| flaw(&["-c", "--preset", preset, "--format", form]);
+            let refused = "has no --format svg: there are lines, json, csv, markdown";
+            assert!(asked("svg").is_some_and(|flaw| flaw.ends_with(refused)));
+            assert_eq!(asked("csv"), None);
+        }
+        assert_eq!(flaw(&["--preset", "sql", "--format", "svg"]), None);
+    }
+
+    #[test]
+    fn what_lines_alone_have_is_refused_with_stacks() {
+        for flags in [
+            &["-i"][..],
+            &["-n", "2"],
+            &["-a", "40"],
+            &["-t"],
+            &["-r"],
+            &["-T"],
+        ] {
+            let flaw = flaw(&[flags, &["--format", "folded"]].concat());
+            let says = format!("--format folded has nothing that {} would change", flags[0]);
+            assert!(flaw.is_some_and(|flaw| flaw.starts_with(&says)));
+        }
+        assert_eq!(flaw(&["-tT", "-i"]), None);
     }
 
     /// Where one lost call spoils the answer, the process waits longer for it, unless the user says how long.

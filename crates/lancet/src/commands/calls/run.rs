@@ -6,6 +6,7 @@ use crate::exit::Usage;
 use crate::ui::sink::print;
 use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
+use report::calls::FORMATS;
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -14,14 +15,11 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if args.now {
-        return match args.flaw() {
-            Some(flaw) => Err(Usage(flaw).into()),
-            None => now::run(
-                &args.common.processes(),
-                args.common.output.as_deref(),
-                args.form(),
-            ),
-        };
+        if let Some(flaw) = args.flaw() {
+            return Err(Usage(flaw).into());
+        }
+        return now::run(&args.common, args.chosen(), FORMATS, "--now");
     }
+    args.common.require_room(args.chosen().is_text())?;
     watching::run(&args)
 }

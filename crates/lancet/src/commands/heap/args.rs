@@ -166,13 +166,14 @@ impl HeapArgs {
             },
             contents: self.contents,
             style,
+            stacks: self.chosen().stacks,
         }
     }
 
     /// Returns how a ledger is to be written.
     pub fn ledger_options(&self, style: Style) -> report::rss::Options {
         let Options { top, style, .. } = self.options(style);
-        let json = self.format().has_records;
+        let json = self.format().writes.is_records();
         report::rss::Options { top, json, style }
     }
 

@@ -15,7 +15,7 @@ use crate::cli::format::require_first_or_records;
 use crate::exit::EXCEEDED;
 use crate::losses::Losses;
 use crate::ui::file::WholeFile;
-use crate::ui::sink::Sink;
+use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
 
 /// Where the snapshot comes from.
@@ -70,6 +70,16 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     // What is wrong is said before a process is opened or waited for.
     if args.rss {
         ledger::check(&args)?;
+    }
+    if args.question() != Question::All {
+        require_first_or_records(args.chosen(), FORMATS, "--path")?;
+    }
+    if args.save.is_none() {
+        require_room(
+            args.chosen().is_text(),
+            args.output.as_deref(),
+            Stream::Stdout,
+        )?;
     }
     if args.live {
         browse::require_terminal()?;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::forms::Chosen;
-use report::mem::folded::Weight;
-use report::mem::{FORMATS, Format, folded};
+use report::mem::{FORMATS, Format, Options, Reporter, Weight, stacks};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
+use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
 /// How many rows a table has unless `--top` says otherwise.
@@ -67,7 +67,7 @@ pub struct MemArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     budget: u32,
 
-    /// What makes a row [default: line]
+    /// What makes a row [default: line, of forms of stacks the function that made the objects]
     #[arg(long, value_name = "WHAT", help_heading = ROWS)]
     by: Option<Grouping>,
 
@@ -112,7 +112,7 @@ pub struct MemArgs {
     #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
     json: bool,
 
-    /// Which figure a folded stack carries
+    /// Which figure is the weight of a stack
     #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = OUTPUT)]
     weight: Figure,
 
@@ -233,13 +233,8 @@ impl MemArgs {
     /// Returns what is wrong with the flags together, if anything is.
     pub fn flaw(&self) -> Option<String> {
         let name = self.chosen().name();
-        if self.format().is_text {
+        if self.chosen().repeats() {
             return None;
-        }
-        if self.by.is_some() {
-            return Some(format!(
-                "the rows of --format {name} are call paths: leave --by away"
-            ));
         }
         self.every.map(|_| {
             format!("--format {name} is one profile, and --every makes many: leave --every away, or take --for")
@@ -250,10 +245,7 @@ impl MemArgs {
     pub fn chosen(&self) -> Chosen<Format> {
         match (self.format, self.stacks) {
             (Some(chosen), _) => chosen,
-            (None, Some(_)) if !self.json => Chosen {
-                format: &folded::FORMAT,
-                form: None,
-            },
+            (None, Some(_)) if !self.json => Chosen::entry(&stacks::FORMAT),
             (None, _) => Chosen::by_default(FORMATS, self.json),
         }
     }
@@ -274,8 +266,7 @@ impl MemArgs {
         View {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
-                // Which has no rows but stacks.
-                _ if !self.format().is_text => By::Stack,
+                (None, None) if self.chosen().has_stacks() => By::Stack,
                 (None, None | Some(Grouping::Line)) => By::Line,
                 (None, Some(Grouping::Method)) => By::Method,
                 (None, Some(Grouping::File)) => By::File,
@@ -308,8 +299,22 @@ impl MemArgs {
         }
     }
 
+    /// Returns the reporter of one run, which writes to `sink`.
+    pub fn reporter(&self, sink: Sink) -> Reporter {
+        let options = Options {
+            format: self.format(),
+            stacks: self.chosen().stacks,
+            view: self.view(),
+            weight: self.weight(),
+            style: sink.style,
+            limit: self.fail_on,
+            growing: self.interval().is_some(),
+        };
+        Reporter::new(sink.out, options)
+    }
+
     /// Returns which figure stands at the end of a folded line.
-    pub fn weight(&self) -> Weight {
+    fn weight(&self) -> Weight {
         match self.weight {
             Figure::Live => Weight::Live,
             Figure::Born => Weight::Born,

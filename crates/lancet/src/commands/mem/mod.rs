@@ -6,13 +6,11 @@
 //! | [`run`](mod@run) | running processes, opened and reported on |
 //! | [`attached`] | the processes that are open, and what is said of each look |
 //! | [`started`] | a program that lancet starts |
-//! | [`output`] | the reporter that the flags ask for |
 //! | [`live`] | the screen of `--live` |
 
 mod args;
 mod attached;
 mod live;
-mod output;
 mod run;
 mod started;
 

@@ -5,7 +5,6 @@ use std::time::Instant;
 use report::mem::Reporter;
 
 use super::attached::Guests;
-use super::output::reporter;
 use super::{MemArgs, live, started};
 use crate::exit::{EXCEEDED, Usage};
 use crate::failure;
@@ -19,7 +18,11 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
     if let Some(flaw) = args.flaw() {
         return Err(Usage(flaw).into());
     }
-    require_room(args.format().is_text, args.output.as_deref(), args.stream())?;
+    require_room(
+        args.chosen().is_text(),
+        args.output.as_deref(),
+        args.stream(),
+    )?;
     interrupt::catch();
     if args.program.is_empty() {
         attach(args)
@@ -33,7 +36,7 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
     let sink = sink.in_form(args.chosen().form);
-    let mut reporter = reporter(&args, sink);
+    let mut reporter = args.reporter(sink);
     let mut guests = Guests::open(&args, on_screen)?;
     let watched = failure::catch(|| {
         if on_screen {

@@ -16,7 +16,6 @@ use report::mem::Reporter;
 use vm::Language;
 
 use super::MemArgs;
-use super::output::reporter;
 use super::run::finish;
 use crate::agent::AGENT;
 use crate::failure;
@@ -40,7 +39,7 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let program = Program::start(&args.program, shared).map_err(explain)?;
     let mut run = Run {
         program,
-        reporter: reporter(args, sink),
+        reporter: args.reporter(sink),
         frames: Frames::default(),
         earlier: Earlier::default(),
         started: Instant::now(),

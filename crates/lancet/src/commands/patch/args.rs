@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use patch::{Asked, Request, ScriptRequest};
-use report::forms::{Chosen, Plain};
+use report::Writes;
+use report::forms::Chosen;
 use report::patch::FORMATS;
 
 use crate::cli::duration::parse;
@@ -66,7 +67,7 @@ pub struct PatchArgs {
 
     /// How to write it [default: lines]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "new"])]
-    format: Option<Chosen<Plain>>,
+    format: Option<Chosen<Writes>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with = "new")]
@@ -88,7 +89,7 @@ pub struct PatchArgs {
 
 impl PatchArgs {
     /// What is chosen to show the answers.
-    pub fn chosen(&self) -> Chosen<Plain> {
+    pub fn chosen(&self) -> Chosen<Writes> {
         Chosen::or_default(self.format, FORMATS, self.json)
     }
 

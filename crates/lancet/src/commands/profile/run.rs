@@ -25,8 +25,11 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Runs `lancet profile` and returns the exit code.
 pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
-    let format = args.format();
-    require_room(format.is_text, args.output.as_deref(), args.stream())?;
+    require_room(
+        args.chosen().is_text(),
+        args.output.as_deref(),
+        args.stream(),
+    )?;
     if let Some([old, new]) = args.diff.as_deref() {
         return compare(&args, old, new);
     }
@@ -68,6 +71,7 @@ fn show(
         about,
         title: &title,
         rows: args.rows(),
+        stacks: args.chosen().stacks,
     };
     Ok(args.format().write(profile, &mut sink.out, &head)?)
 }
@@ -167,14 +171,14 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         about,
         title,
         rows: args.rows(),
+        stacks: args.chosen().stacks,
     };
     let heads = [
         &head(&about_before, titles[0].as_str()),
         &head(&about_after, titles[1].as_str()),
     ];
     let found = Difference::of(&before, &after);
-    let has_records = args.format().has_records;
-    match has_records {
+    match args.format().writes.is_records() {
         true => difference::write_json(&mut sink.out, &found, heads)?,
         false => difference::write_table(&mut sink.out, &found, heads)?,
     }

@@ -13,7 +13,7 @@ use process::guest;
 use report::Style;
 use report::figures::plural;
 use report::losses::{Loss, What};
-use report::stack::folded::Stacks;
+use report::stack::folded::{Head, Stacks};
 use report::stack::gc::{self, Collections};
 use report::stack::{Subject, dump, listing};
 use vm::Language;
@@ -24,7 +24,7 @@ use crate::exit::EXCEEDED;
 use crate::looks::{self, Written, some_missed};
 use crate::losses::Losses;
 use crate::sampling;
-use crate::ui::sink::Sink;
+use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
 
 /// Shows the stacks of running processes.
@@ -32,6 +32,11 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), Stream::beside(&args.program))?;
     let mut sink = sink.in_form(args.chosen().form);
     if args.looks_again() {
+        require_room(
+            args.chosen().is_text(),
+            args.output.as_deref(),
+            Stream::beside(&args.program),
+        )?;
         return again(args, &mut sink);
     }
     let (mut larger, mut losses) = (0, Losses::default());
@@ -76,7 +81,6 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
 
 /// Looks at processes again and again, and writes what threads did where.
 fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
-    let format = args.chosen().format;
     let request = sampling::Request {
         pids: &args.pids,
         children: args.children,
@@ -93,7 +97,12 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
     stacks.looks = sampled.rounds;
     stacks.processes = sampled.processes();
     let title = sampled.title(sampled.rounds);
-    format.write(&stacks, &mut sink.out, &title)?;
+    let head = Head {
+        title: &title,
+        stacks: args.chosen().stacks,
+    };
+    let format = args.chosen().format;
+    format.write(&stacks, &mut sink.out, &head)?;
     sampled.finish(sink)
 }
 

@@ -19,7 +19,7 @@ use calls::tamper::Inject;
 use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
 use prototypes::Filter;
-use report::calls::{JSON, LINES, Summary as Counted};
+use report::calls::Summary as Counted;
 use report::forms::Form;
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate, Shared,
@@ -200,7 +200,7 @@ impl SyscallsArgs {
     pub(super) fn is_counted_whole(&self) -> bool {
         let all = self.statuses() == Statuses::ALL && self.slower.is_none();
         let all = all && !self.follows() && !self.frames;
-        self.count && all && self.common.recording().is_none()
+        self.is_counted() && all && self.common.recording().is_none()
     }
 
     /// Whether the table shows nothing of times, so that no clock need be read for it.
@@ -279,12 +279,12 @@ impl SyscallsArgs {
     /// Whether it must be known what descriptors are called. No table of calls says it.
     fn follows(&self) -> bool {
         let names = self.naming().of_descriptors() || self.tells_messages();
-        names && !self.count || !self.shown.paths.is_empty()
+        names && !self.is_counted() || !self.shown.paths.is_empty()
     }
 
     /// Whether messages to netlink are written member by member: it must be known what a socket speaks.
     fn tells_messages(&self) -> bool {
-        let is_table = self.count && self.way.is_asked();
+        let is_table = self.is_counted() && self.way.is_asked();
         self.is_strace() && !is_table && self.trace().is_none_or(|trace| trace.has("sendto"))
     }
 
@@ -420,7 +420,7 @@ impl Asked for SyscallsArgs {
     }
 
     fn counts(&self) -> bool {
-        self.count || self.leaks
+        self.is_counted() || self.leaks
     }
 
     fn form(&self) -> Option<&'static Form> {
@@ -460,18 +460,14 @@ impl Asked for SyscallsArgs {
         );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
-            let order = self.sort.unwrap_or_else(|| columns.order());
-            let table = Summary::new(&self.layout(), order, columns, out);
-            Box::new(match self.has_records() {
-                true => table.for_programs(),
-                false => table,
-            })
+            let table = Summary::new(&self.layout(), self.sort, columns, out);
+            Box::new(table.in_form(self.table_form()))
         };
-        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.count, self.shown.table) {
+        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
+        {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
-                let format = if self.has_records() { &JSON } else { &LINES };
-                let counted = Counted::new(rows, Default::default(), format, out);
+                let counted = Counted::new(rows, None, self.leaks_form(), out);
                 Box::new(if live { counted.live() } else { counted })
             }
             (_, true, _) => table(out),
@@ -485,7 +481,7 @@ impl Asked for SyscallsArgs {
         if paths.is_empty() {
             return shown;
         }
-        let naming = (naming, !self.count);
+        let naming = (naming, !self.is_counted());
         Box::new(OnPaths::before(shown, paths, signatures, naming))
     }
 }

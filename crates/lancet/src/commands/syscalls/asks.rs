@@ -2,14 +2,20 @@
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
-use calls::tamper::Inject;
-use report::forms::{Chosen, Plain};
-use report::syscalls::{FORMATS, STRACE};
+use crate::cli::format::{flaw_of_flags, lacks_form};
+use ::calls::tamper::Inject;
+use report::Writes;
+use report::calls;
+use report::forms::Chosen;
+use report::syscalls::{FORMATS, STRACE, TableForm};
 
 impl SyscallsArgs {
     /// What is chosen to show calls.
-    pub(super) fn chosen(&self) -> Chosen<Plain> {
-        Chosen::or_default(self.shown.format, FORMATS, self.shown.json)
+    pub(super) fn chosen(&self) -> Chosen<Writes> {
+        match self.strace {
+            true => Chosen::entry(&STRACE),
+            false => Chosen::or_default(self.shown.format, FORMATS, self.shown.json),
+        }
     }
 
     /// Whether they are shown by their records.
@@ -19,23 +25,57 @@ impl SyscallsArgs {
 
     /// Whether all is as strace does it.
     pub(super) fn is_strace(&self) -> bool {
-        self.strace || std::ptr::eq(self.chosen().format, &STRACE)
+        std::ptr::eq(self.chosen().format, &STRACE)
     }
 
-    /// What cannot be asked with a form of records; `separate`: each thread's lines go into a file of its own.
+    /// How the table of calls is written.
+    pub(super) fn table_form(&self) -> TableForm {
+        match self.chosen().format {
+            Writes::Text { .. } => TableForm::Text,
+            Writes::Records => TableForm::Records,
+            Writes::Stacks => TableForm::Stacks(self.chosen().stacks),
+        }
+    }
+
+    /// How the tables of `--leaks` are written, which are those of `lancet calls`.
+    pub(super) fn leaks_form(&self) -> Chosen<calls::Format> {
+        let Chosen {
+            format,
+            form,
+            stacks,
+        } = self.chosen();
+        let format = match format {
+            Writes::Records => &calls::JSON,
+            // What is open has no stacks, and is not asked for in a form of these.
+            Writes::Text { .. } | Writes::Stacks => &calls::LINES,
+        };
+        Chosen {
+            format,
+            form,
+            stacks,
+        }
+    }
+
+    /// Whether calls are counted, and not shown one by one.
+    pub(super) fn is_counted(&self) -> bool {
+        self.count || self.chosen().has_stacks()
+    }
+
+    /// What cannot be asked with a form of records or stacks; `separate`: each thread's lines go into a file of its own.
     pub(super) fn flaw_of_form(&self, separate: bool) -> Option<String> {
-        self.chosen().form?;
+        if !self.has_records() && !self.chosen().has_stacks() {
+            return None;
+        }
+        if self.leaks && self.chosen().has_stacks() {
+            return lacks_form(self.chosen(), FORMATS, "--leaks");
+        }
         let others = [
             (separate, "-ff"),
             (self.shown.table, "-C"),
             (self.shown.argument_names, "-N"),
             (self.shown.instructions, "-i"),
         ];
-        let (_, other) = others.into_iter().find(|(given, _)| *given)?;
-        Some(format!(
-            "--format {} has nothing that {other} would change: leave one of the two away",
-            self.chosen().name()
-        ))
+        flaw_of_flags(self.chosen(), &others)
     }
 
     /// What is not shown is not injected into, as with strace.

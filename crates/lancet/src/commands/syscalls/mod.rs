@@ -19,6 +19,7 @@ use crate::ui::piped;
 use crate::watching::Asked as _;
 use crate::watching::{self, now};
 use ::inject::tracee::{User, go_behind, hold_child_signal};
+use report::syscalls::FORMATS;
 
 /// Makes the environment that PROGRAM is to have, and goes behind it if that is asked for (`-D`): before any process or thread of ours
 /// is made that would be left behind.
@@ -52,17 +53,12 @@ pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
 }
 
 fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
-    match args.blocked {
-        true => now::run(
-            &args.common.processes(),
-            args.common.output.as_deref(),
-            args.form(),
-        ),
-        false => {
-            read_tables();
-            watching::run(args)
-        }
+    if args.blocked {
+        return now::run(&args.common, args.chosen(), FORMATS, "--blocked");
     }
+    args.common.require_room(args.chosen().is_text())?;
+    read_tables();
+    watching::run(args)
 }
 
 /// Begins to read what is known of arguments, beside all else that a start does: a program that was started would stand still for it.

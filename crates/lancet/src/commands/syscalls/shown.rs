@@ -4,7 +4,8 @@
 use super::expressions::{Expression, word};
 use crate::cli::format::one_of;
 use clap::{ArgAction, Args};
-use report::forms::{Chosen, Plain};
+use report::Writes;
+use report::forms::Chosen;
 use report::syscalls::{Clock, FORMATS, NamingKinds, Stamp};
 use syscalls::{Constants, Hex};
 
@@ -50,7 +51,7 @@ pub struct Shown {
 
     /// How to write it [default: lines]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "strace"], help_heading = SHOW)]
-    pub format: Option<Chosen<Plain>>,
+    pub format: Option<Chosen<Writes>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with = "strace", help_heading = SHOW)]

@@ -123,7 +123,7 @@ impl SyscallsArgs {
                 "-e inject= changes what calls do: it cannot be asked with {name}"
             ));
         }
-        let names = self.naming().of_descriptors() && !self.count;
+        let names = self.naming().of_descriptors() && !self.is_counted();
         let points = names || !self.shown.paths.is_empty();
         (by == Some(Seen::Bpf) && points).then(|| {
             "what descriptors are is read while a call is made: -y, -P cannot be asked with --by bpf".into()

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use report::forms::{Chosen, Plain};
+use report::Writes;
+use report::forms::Chosen;
 use report::tune::FORMATS;
 use tune::machine::Options;
 use tune::verdict::{Goal, Verdict};
@@ -89,7 +90,7 @@ pub struct TuneArgs {
 
     /// How to write an audit, or events [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), conflicts_with_all = ["json", "apply", "undo"], help_heading = HOW)]
-    format: Option<Chosen<Plain>>,
+    format: Option<Chosen<Writes>>,
 
     /// The same as --format json
     #[arg(long, conflicts_with_all = ["apply", "undo"], help_heading = HOW)]
@@ -155,7 +156,7 @@ impl TuneArgs {
     }
 
     /// Returns what is chosen to show the answer.
-    pub fn chosen(&self) -> Chosen<Plain> {
+    pub fn chosen(&self) -> Chosen<Writes> {
         Chosen::or_default(self.format, FORMATS, self.json)
     }
 

@@ -1,17 +1,21 @@
 //! Which slots of a Ruby's heap hold objects, and which objects the last mark has reached.
 
-use crate::snapshot::frozen::Frozen;
 use foldhash::HashMap;
+use process::pages::Pages;
 use vm::Memory;
 use vm::ruby::{Error, Facts, Ruby, Type};
 
 /// Bytes of the smallest page of a Ruby's heap (2.7, 3.1).
 const PAGE: u64 = 16 << 10;
 
+/// Pages of memory that are kept while the pages of a heap are counted: the list of them, and what describes neighbours.
+const HEADS: usize = 256;
+
 /// How many slots the heap of a Ruby has, which has so many bytes in memory; `None` if it cannot be read.
 pub fn room(memory: &dyn Memory, facts: Facts, resident: u64) -> Option<u64> {
-    let frozen = Frozen::new(memory);
-    let ruby = Ruby::new(&frozen, facts).ok()?;
+    // Of each page of objects only its head is read, once: a cache of larger blocks would read the whole heap for them.
+    let heads = Pages::keeping(HEADS, memory);
+    let ruby = Ruby::new(&heads, facts).ok()?;
     let pages = ruby.pages().ok()?.take((resident / PAGE) as usize);
     Some(pages.flatten().map(|page| page.total_slots).sum())
 }

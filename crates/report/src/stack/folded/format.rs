@@ -3,38 +3,39 @@
 use std::io::{self, Write};
 
 use super::stacks::Stacks;
+use crate::Writes;
+use crate::forms::stacks::StackForm;
 
 /// One way to write folded stacks.
 #[derive(Debug)]
 pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    /// Whether it writes records, of which the losses of the run are the last.
-    pub has_records: bool,
-    pub(super) write: fn(&Stacks, &mut dyn Write, &str) -> io::Result<()>,
+    /// What the answer writes in it.
+    pub writes: Writes,
+    pub(super) write: fn(&Stacks, &mut dyn Write, &Head) -> io::Result<()>,
+}
+
+/// What is known of the looks, and how they are shown.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// What was looked at, where the format has room for it.
+    pub title: &'a str,
+    /// What shows stacks, where the format gives them.
+    pub stacks: &'static StackForm,
 }
 
 impl Format {
-    /// Writes the stacks; `title` says what was looked at, where the format has room for it.
+    /// Writes what threads did where, as this format has it, to `out`.
     ///
     /// # Errors
     ///
     /// Returns the errors of `out`.
-    pub fn write(&self, stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
-        (self.write)(stacks, out, title)
+    pub fn write(&self, stacks: &Stacks, out: &mut dyn Write, head: &Head) -> io::Result<()> {
+        (self.write)(stacks, out, head)
     }
 }
 
 impl crate::Format for Format {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn has_records(&self) -> bool {
-        self.has_records
+    fn writes(&self) -> Writes {
+        self.writes
     }
 }

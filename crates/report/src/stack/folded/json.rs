@@ -7,14 +7,13 @@ use answer::stack::{Record, SeenAt};
 use super::format::Format;
 use super::stacks::Stacks;
 use super::table::name;
+use crate::Writes;
 use crate::json::line;
 use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    name: "records",
-    about: "Records",
-    has_records: true,
+    writes: Writes::Records,
     write: |stacks, out, _| write(stacks, out),
 };
 
@@ -29,18 +28,18 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
             looks: stacks.looks,
         },
     )?;
-    let mut places: Vec<_> = stacks.places.iter().collect();
-    places.sort_by_key(|(place, seen)| (!place.running, std::cmp::Reverse(seen.count)));
-    for (place, seen) in places {
+    let mut rows: Vec<_> = stacks.rows.iter().collect();
+    rows.sort_by_key(|(row, seen)| (!row.running, std::cmp::Reverse(seen.count)));
+    for (row, seen) in rows {
         let on = seen.on.iter().filter(|(on, _)| !on.is_empty());
         line(
             out,
             &Record::Place {
-                running: place.running,
-                of_application: place.of_application,
-                place: place.line.place.clone(),
-                native: place.line.native,
-                state: &place.state,
+                running: row.running,
+                of_application: row.of_application,
+                place: row.line.what.place.clone(),
+                native: row.line.what.native,
+                state: &row.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
             },
@@ -57,8 +56,8 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
                     .at
                     .iter()
                     .map(|(line, seen)| SeenAt {
-                        place: line.place.clone(),
-                        native: line.native,
+                        place: line.what.place.clone(),
+                        native: line.what.native,
                         seen: *seen,
                     })
                     .collect(),
@@ -70,7 +69,7 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::places::{Place, named};
+    use super::super::places::{RowKey, named};
     use super::super::stacks::tests::written;
     use super::*;
 
@@ -81,13 +80,13 @@ mod tests {
             ("app.rb:6 in known?", true, ""),
             ("a.rb:2 in ask", false, " (poll): tcp to 10.0.0.7:80"),
         ] {
-            let place = Place {
+            let place = RowKey {
                 running,
                 of_application: true,
                 line: named(line),
                 state: String::new(),
             };
-            stacks.add_place(place, on.into());
+            stacks.add_row(place, on.into());
         }
         stacks.looks = 1;
         assert_eq!(

@@ -1,22 +1,27 @@
 //! Many looks at stacks, folded into one: how often each stack was seen.
 
-pub mod collapsed;
 mod format;
 pub mod json;
 mod places;
-pub mod speedscope;
 mod stacks;
-pub mod svg;
 pub mod table;
 
-pub use format::Format;
+use crate::Writes;
+
+pub use format::{Format, Head};
 pub use stacks::Stacks;
 
 /// The formats, in the order in which help lists them.
-pub static FORMATS: &[&Format] = &[
-    &table::FORMAT,
-    &collapsed::FORMAT,
-    &speedscope::FORMAT,
-    &svg::FORMAT,
-    &json::FORMAT,
-];
+pub static FORMATS: &[&Format] = &[&table::FORMAT, &STACKS, &json::FORMAT];
+
+/// For all forms that show stacks.
+static STACKS: Format = Format {
+    writes: Writes::Stacks,
+    write: |stacks, out, head| {
+        let titled = stacks::Titled {
+            stacks,
+            title: head.title,
+        };
+        head.stacks.write(&titled, out)
+    },
+};

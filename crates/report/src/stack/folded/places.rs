@@ -1,92 +1,80 @@
 //! Where threads ran and where they waited, by the application's line.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::rc::Rc;
 
+use frames::labels::{Labelled, Labels};
 use frames::live::loaded::Modules;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::{Lock, lock, waits_for};
+use vm::library::within;
 
-use crate::stack::states::{Words, at, place, sleeping, words};
+use crate::stack::states::{Words, place, sleeping, words};
 use crate::text::printable;
 
 /// A row: what a thread did, and at which line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowKey {
     /// Whether it ran, or was about to.
     pub running: bool,
     /// Whether the line is the application's. A pool's threads that wait for work have none.
     pub of_application: bool,
     /// Where.
-    pub line: Where,
+    pub line: Rc<Where>,
     /// `asleep in IO#gets`; empty for what runs.
     pub state: String,
 }
 
-/// Where a thread was. Two are the same where a table has the same text for them.
+/// Where a thread was: `/srv/app.rb:12 in Object#total`; a native function, where no script runs.
+pub(super) type Where = Labelled<Spot>;
+
+/// The same for programs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Where {
-    /// `/srv/app.rb:12 in Object#total`; a native function, where no script runs.
-    pub text: String,
-    /// The same for programs.
+pub(super) struct Spot {
     pub place: answer::place::Place<'static>,
     /// It is a native function, and the path is the name of its program or library.
     pub native: bool,
 }
 
-impl Where {
-    /// Returns the line of a script.
-    fn script(script: &Script) -> Self {
-        Where {
-            text: format!("{} in {}", at(script), printable(script.full_name())),
-            place: place(script).owned(),
-            native: false,
-        }
-    }
-
-    /// Returns the innermost function that has a name, as `libc.so.6: memcpy`.
-    fn native(modules: &Modules, stack: &Stack) -> Self {
-        let named = stack.lines.iter().find_map(|line| {
-            let name = line.function.as_ref()?.name.as_ref()?;
-            Some((modules.get(line.module?)?.name(), name))
-        });
-        let (text, place) = match named {
-            Some((file, name)) => (
-                printable(&format!("{file}: {name}")).into_owned(),
-                answer::place::Place::new(file.to_owned(), 0, name.clone()),
-            ),
-            None => (
-                "(no function that has a name)".to_owned(),
-                answer::place::Place::new("", 0, ""),
-            ),
-        };
-        Where {
+/// Returns the line of a script.
+fn of_script(script: &Script, labels: &mut Labels<Spot>) -> Rc<Where> {
+    let write = |text: &mut String| {
+        *text += &printable(within(&script.path));
+        // Writing to a String cannot fail.
+        let _ = write!(
             text,
-            place,
-            native: true,
+            ":{} in {}",
+            script.line,
+            printable(script.full_name())
+        );
+    };
+    labels.intern("", write, || Spot {
+        place: place(script).owned(),
+        native: false,
+    })
+}
+
+/// Returns the innermost function that has a name, as `libc.so.6: memcpy`.
+fn of_native(modules: &Modules, stack: &Stack, labels: &mut Labels<Spot>) -> Rc<Where> {
+    let named = stack.lines.iter().find_map(|line| {
+        let name = line.function.as_ref()?.name.as_ref()?;
+        Some((modules.get(line.module?)?.name(), name))
+    });
+    let write = |text: &mut String| match named {
+        Some((file, name)) => {
+            *text += &printable(file);
+            *text += ": ";
+            *text += &printable(name);
         }
-    }
-}
-
-impl PartialEq for Where {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Where {}
-
-impl PartialOrd for Where {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Where {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.text.cmp(&other.text)
-    }
+        None => *text += "(no function that has a name)",
+    };
+    let (file, name) = named.map_or(("", ""), |(file, name)| (file, name));
+    labels.intern("", write, || Spot {
+        place: answer::place::Place::new(file, 0, name.to_owned()).owned(),
+        native: true,
+    })
 }
 
 /// How often a lock was waited for, and at which lines.
@@ -96,7 +84,7 @@ pub(super) struct Waited {
     /// Whether a thread was seen that had it. What Python calls a lock may be the place at which one thread waits for a condition, which
     /// nobody has.
     pub held: bool,
-    pub at: BTreeMap<Where, u64>,
+    pub at: BTreeMap<Rc<Where>, u64>,
 }
 
 /// How often a place was seen, and with which calls and peers: ` (poll): tcp to 10.0.0.7:80`.
@@ -106,10 +94,15 @@ pub(super) struct Seen {
     pub on: BTreeMap<String, u64>,
 }
 
-impl Place {
-    /// Returns the place of a thread, and what it waits for there; `None` for what no thread runs, and where the states
+impl RowKey {
+    /// Returns the row of a thread, and what it waits for there; `None` for what no thread runs, and where the states
     /// of threads were not asked for.
-    pub fn of(modules: &Modules, stacks: &[Stack], number: usize) -> Option<(Self, String)> {
+    pub fn of(
+        modules: &Modules,
+        stacks: &[Stack],
+        number: usize,
+        labels: &mut Labels<Spot>,
+    ) -> Option<(Self, String)> {
         let stack = &stacks[number];
         if stack.parked.is_some() {
             return None;
@@ -121,14 +114,17 @@ impl Place {
         } else {
             parted(stack, &words)
         };
-        let place = stack.place();
-        let place = Place {
+        let script = stack.place();
+        let row = RowKey {
             running,
-            of_application: place.is_some_and(|script| !script.is_library()),
-            line: place.map_or_else(|| Where::native(modules, stack), Where::script),
+            of_application: script.is_some_and(|script| !script.is_library()),
+            line: match script {
+                Some(script) => of_script(script, labels),
+                None => of_native(modules, stack, labels),
+            },
             state,
         };
-        Some((place, on))
+        Some((row, on))
     }
 }
 
@@ -168,13 +164,13 @@ fn state_of_wait(stack: &Stack, verb: &str, rest: &str) -> String {
 
 /// A place of a test: `app.rb:12 in total`.
 #[cfg(test)]
-pub(super) fn named(text: &str) -> Where {
+pub(super) fn named(text: &str) -> Rc<Where> {
     let (place, function) = text.split_once(" in ").unwrap_or((text, ""));
     let (path, line) = place.split_once(':').unwrap_or((place, "0"));
     let line = line.parse().unwrap_or_default();
-    Where {
-        text: text.to_owned(),
+    let spot = Spot {
         place: answer::place::Place::new(path, line, function).owned(),
         native: false,
-    }
+    };
+    Rc::new(Where::new(text, spot))
 }

@@ -22,17 +22,19 @@ use std::io::{self, Write};
 use super::format::Format;
 use frames::live::ties::Lock;
 
-use super::places::{Place, Seen, Waited};
+use super::places::{RowKey, Seen, Waited};
 use super::stacks::Stacks;
+use crate::Writes;
 use crate::figures::{grouped, plural};
 use crate::stack::waits;
 
 /// Two lists of lines for people, and the default.
 pub static FORMAT: Format = Format {
-    name: "table",
-    about: "The lines at which threads run, and those at which they wait",
-    has_records: false,
-    write,
+    writes: Writes::text(
+        "table",
+        "The lines at which threads run, and those at which they wait",
+    ),
+    write: |stacks, out, head| write(stacks, out, head.title),
 };
 
 /// Rows of each part; what is left is added up in one more.
@@ -40,10 +42,10 @@ const ROWS: usize = 12;
 
 /// Writes the table. 100 % is one thread for all the time.
 pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
-    let places = || stacks.places.iter();
+    let all = || stacks.rows.iter();
     let looks = stacks.looks.max(1) as f64;
     let threads = |running: bool| {
-        let these = places().filter(|(place, _)| place.running == running);
+        let these = all().filter(|(row, _)| row.running == running);
         these.map(|(_, seen)| seen.count).sum::<u64>() as f64 / looks
     };
     let (ran, waited) = (threads(true), threads(false));
@@ -52,21 +54,20 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()
         "{title}: {ran:.1} threads ran and {waited:.1} waited, on average (100 % is one thread all the time)"
     )?;
     for (name, running) in [("running", true), ("waiting", false)] {
-        let mut rows: Vec<(&Place, &Seen)> = places()
-            .filter(|(place, _)| place.running == running)
-            .collect();
+        let mut rows: Vec<(&RowKey, &Seen)> =
+            all().filter(|(row, _)| row.running == running).collect();
         if rows.is_empty() {
             continue;
         }
         // What waits without a line of the application is a pool or a timer as a rule, and would hide the rest.
-        rows.sort_by_key(|(place, seen)| (!place.of_application, std::cmp::Reverse(seen.count)));
+        rows.sort_by_key(|(row, seen)| (!row.of_application, std::cmp::Reverse(seen.count)));
         if running {
             rows.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.count));
         }
         writeln!(out, "\n{name}")?;
-        for (place, seen) in rows.iter().take(ROWS) {
+        for (key, seen) in rows.iter().take(ROWS) {
             let share = 100.0 * seen.count as f64 / looks;
-            writeln!(out, "{share:>7.1}%  {}", row(place, seen))?;
+            writeln!(out, "{share:>7.1}%  {}", row(key, seen))?;
         }
         let rest = rows.get(ROWS..).unwrap_or_default();
         if !rest.is_empty() {
@@ -103,7 +104,7 @@ fn locks(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
 
 fn lines(waited: &Waited) -> String {
     let most = waited.at.iter().max_by_key(|(_, count)| **count);
-    let most = most.map_or("", |(line, _)| &*line.text);
+    let most = most.map_or("", |(line, _)| line.text());
     format!(
         "at {} lines, most at {most}",
         grouped(waited.at.len() as u64)
@@ -119,10 +120,10 @@ pub(super) fn name(lock: Lock) -> String {
     }
 }
 
-fn row(place: &Place, seen: &Seen) -> String {
-    let mut text = place.line.text.clone();
-    if !place.state.is_empty() {
-        text += &format!(": {}", place.state);
+fn row(row: &RowKey, seen: &Seen) -> String {
+    let mut text = row.line.text().to_owned();
+    if !row.state.is_empty() {
+        text += &format!(": {}", row.state);
     }
     let on = || seen.on.iter().filter(|(on, _)| !on.is_empty());
     if let Some((most, _)) = on().max_by_key(|(_, count)| **count) {
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn what_runs_comes_first_and_a_pool_last() {
         let mut stacks = Stacks::default();
-        let place = |line: &str, running, of_application, state: &str| Place {
+        let place = |line: &str, running, of_application, state: &str| RowKey {
             running,
             of_application,
             line: named(line),
@@ -190,7 +191,7 @@ mod tests {
             ),
         ] {
             for _ in 0..count {
-                stacks.add_place(place.clone(), on.to_owned());
+                stacks.add_row(place.clone(), on.to_owned());
             }
         }
         stacks.looks = 4;

@@ -1,8 +1,9 @@
 //! Threads in unusual places: gone into another interpreter, alone in the child of a fork.
 
 use std::fs::File;
+use std::time::{Duration, Instant};
 
-use vm::python::{Python, Version};
+use vm::python::{Python, Reached, Version};
 
 use super::frames::line_of;
 use super::guest::each_version;
@@ -100,5 +101,47 @@ ready()
         let line = python.line(point).expect("a line");
         println!("python {version}: the child is at line {line:?}");
         assert!(matches!(line, Some(9..=11)), "python {version}: {line:?}");
+    });
+}
+
+/// What is asked at each block of a watched program, of a thread that has the lock: it says the same as what looks at everything. The thread
+/// reaches the line once, and stays in a call there that keeps the lock.
+#[test]
+fn a_thread_with_the_lock_is_read_by_offsets_alone() {
+    const SCRIPT: &str = "
+import threading
+from itertools import repeat
+def count():
+    sum(repeat(0))
+say(threading.get_ident())
+sys.stdout.flush()
+os.write(1, b'READY\\n')
+count()
+";
+    const LINE: u32 = 5;
+    each_version(SCRIPT, |version, guest| {
+        let id: u64 = guest.lines[0].parse().expect("a number");
+        let python = guest.python();
+        let state = python.find_thread(id).expect("a walk").expect("a thread");
+        let running = python.running(id);
+        let running = running.unwrap_or_else(|| panic!("python {version}: it is not read"));
+        let limit = Instant::now() + Duration::from_secs(30);
+        // It may still be in the call that has said `READY`, without the lock, or on its way from there: nothing stands still until it counts.
+        let is_there = |reached: &Reached| python.line(reached.point) == Ok(Some(LINE));
+        let (point, found) = loop {
+            assert!(Instant::now() < limit, "python {version}: it is not there");
+            let Ok(Some(reached)) = python.reached(state) else {
+                continue;
+            };
+            let found = running.both(python.memory(), id);
+            // It goes through these instructions once, so it has not moved meanwhile if it is where it was.
+            if is_there(&reached) && found.is_some() && python.reached(state) == Ok(Some(reached)) {
+                assert!(reached.is_traceable, "python {version}");
+                break (reached.point, found);
+            }
+        };
+        let wanted = (point.code, u64::from(point.lasti as u32));
+        assert_eq!(found, Some((state, Some(wanted))), "python {version}");
+        println!("python {version}: {point:x?}");
     });
 }

@@ -157,11 +157,97 @@ pub fn end() -> bool {
     is_ours
 }
 
-/// Has the heap be at an address, and these be ours.
 #[cfg(test)]
-pub fn is_at(heap: u64, Functions(ours): Functions) {
-    HEAP.store(heap, Ordering::Relaxed);
-    for (place, function) in OURS.iter().zip(ours) {
-        place.store(function, Ordering::Relaxed);
+pub mod tests {
+    use super::*;
+    use crate::at_work::tests::PAGE;
+    use crate::shared::SCRIPT;
+    use std::sync::{MutexGuard, PoisonError};
+    use vm::php::api::{CLOSE, FIRST, LAST};
+
+    /// The custom functions of a made-up heap.
+    pub static SET: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    /// The heap that its VM says it uses.
+    static USED: AtomicU64 = AtomicU64::new(0);
+
+    unsafe extern "C" fn get(_: u64, malloc: &mut u64, free: &mut u64, realloc: &mut u64) {
+        for (place, word) in [malloc, free, realloc].into_iter().zip(&SET) {
+            *place = word.load(Ordering::Relaxed);
+        }
+    }
+
+    unsafe extern "C" fn put(_: u64, malloc: u64, free: u64, realloc: u64) {
+        for (place, word) in SET.iter().zip([malloc, free, realloc]) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    unsafe extern "C" fn used() -> u64 {
+        USED.load(Ordering::Relaxed)
+    }
+
+    /// A made-up VM without words of requests, for one test at a time.
+    pub fn vm() -> MutexGuard<'static, ()> {
+        let one = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: these places are used with the lock alone.
+        unsafe {
+            SCRIPT.functions[GET_HANDLERS] = get as *const () as u64;
+            SCRIPT.functions[SET_HANDLERS] = put as *const () as u64;
+            SCRIPT.functions[GET_HEAP] = used as *const () as u64;
+            for place in [FIRST, LAST, CLOSE] {
+                SCRIPT.functions[place] = 0;
+            }
+        }
+        one
+    }
+
+    /// What the VM's heap has.
+    pub fn has() -> [u64; 3] {
+        SET.each_ref().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Has the heap be at an address, these be ours, and these be set.
+    pub fn is_at(heap: u64, Functions(ours): Functions, set: [u64; 3]) {
+        HEAP.store(heap, Ordering::Relaxed);
+        for (place, function) in OURS.iter().zip(ours) {
+            place.store(function, Ordering::Relaxed);
+        }
+        for (place, function) in SET.iter().zip(set) {
+            place.store(function, Ordering::Relaxed);
+        }
+    }
+
+    /// When the VM ends it unmaps its heap, and the word that leads to it stays. Neither that heap is asked for its custom functions, nor one that the
+    /// VM does not use any more, nor one in whose place something else was mapped.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_heap_that_is_gone_is_left_alone() {
+        const OURS: [u64; 3] = [1, 2, 3];
+        let _one = vm();
+        let mut room = std::vec![0u64; (2 * CHUNK) as usize / 8];
+        let from = room.as_mut_ptr().expose_provenance() as u64;
+        let chunk = from.next_multiple_of(CHUNK);
+        let heap = chunk + 64;
+        let first = &mut room[((chunk - from) / 8) as usize];
+        let is_out = |used: u64, heap: u64| {
+            is_at(heap, Functions(OURS), OURS);
+            USED.store(used, Ordering::Relaxed);
+            let were_set = put_back();
+            assert_eq!(has() == [0; 3], were_set);
+            were_set
+        };
+        *first = heap;
+        assert!(is_out(heap, heap), "it is there");
+        assert!(!is_out(heap + CHUNK, heap), "the VM uses another");
+        *first = 0;
+        assert!(!is_out(heap, heap), "something else is there");
+        // Nothing is mapped so high.
+        let gone = (1 << 47) - CHUNK + 64;
+        assert!(!is_out(gone, gone), "it is unmapped");
+        // SAFETY: the place is used with the lock alone.
+        unsafe { SCRIPT.functions[GET_HEAP] = gone };
+        *first = heap;
+        assert!(!is_out(heap, heap), "the VM's code is unmapped");
+        is_at(0, Functions::default(), [0; 3]);
     }
 }

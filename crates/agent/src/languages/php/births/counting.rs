@@ -410,13 +410,13 @@ fn reader() -> Option<Php<'static, Direct>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::at_work::tests::PAGE;
+    use crate::languages::php::births::allocator::tests::vm;
 
     /// A second request does not interrupt the first one, which a killed command may have left at work; that the VM calls ours shows that it was
     /// broken off.
     #[test]
     fn a_right_that_was_left_behind_is_given_back_where_the_vm_calls_ours() {
-        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _one = vm();
         core::mem::forget(Held::take_for_command().expect("nobody has it"));
         assert!(Held::take_for_command().is_none(), "it may be at work");
         assert!(Held::take().is_none(), "the agent leaves");

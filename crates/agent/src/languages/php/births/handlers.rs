@@ -124,27 +124,14 @@ unsafe extern "C" fn closes() -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::allocator::tests::{SET, has, is_at, vm};
     use super::*;
     use crate::shared::SCRIPT;
-    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    use vm::php::api::{GET_HANDLERS, SET_HANDLERS};
+    use core::sync::atomic::{AtomicU32, Ordering};
 
-    /// The custom functions of the heap, and how often it was shut down.
-    static SET: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    /// How often the heap was shut down.
     static SHUT_DOWNS: AtomicU32 = AtomicU32::new(0);
     const AT: u64 = 0x20_0040;
-
-    unsafe extern "C" fn get(_: u64, malloc: &mut u64, free: &mut u64, realloc: &mut u64) {
-        for (place, word) in [malloc, free, realloc].into_iter().zip(&SET) {
-            *place = word.load(Ordering::Relaxed);
-        }
-    }
-
-    unsafe extern "C" fn set(_: u64, malloc: u64, free: u64, realloc: u64) {
-        for (place, word) in SET.iter().zip([malloc, free, realloc]) {
-            place.store(word, Ordering::Relaxed);
-        }
-    }
 
     /// As the VM's: it calls the custom function, if there is one.
     unsafe extern "C" fn shut_down(heap: u64, _: i32, _: i32) {
@@ -164,28 +151,19 @@ mod tests {
     /// whose function the VM would call again.
     #[test]
     fn the_heap_itself_is_freed_once() {
-        // SAFETY: no other test uses these places.
-        unsafe {
-            SCRIPT.functions[GET_HANDLERS] = get as *const () as u64;
-            SCRIPT.functions[SET_HANDLERS] = set as *const () as u64;
-            SCRIPT.functions[SHUT_DOWN] = shut_down as *const () as u64;
-        }
+        let _one = vm();
+        // SAFETY: the place is used with the lock alone.
+        unsafe { SCRIPT.functions[SHUT_DOWN] = shut_down as *const () as u64 };
         let (Functions(ours), _) = ours();
         for (is_ours, count) in [(false, 0), (true, 1)] {
-            allocator::is_at(AT, Functions(ours));
-            let [malloc, realloc] = [ours[0], ours[2]];
-            let front = if is_ours { ours[1] } else { 0x1234 };
-            // SAFETY: these are functions of this test.
-            unsafe {
-                set(AT, malloc, front, realloc);
-                free(AT);
-            }
+            let [malloc, behind, realloc] = ours;
+            let front = if is_ours { behind } else { 0x1234 };
+            is_at(AT, Functions(ours), [malloc, front, realloc]);
+            // SAFETY: it is the heap's address, which ours compare.
+            unsafe { free(AT) };
             assert_eq!(SHUT_DOWNS.load(Ordering::Relaxed), count, "{is_ours}");
             assert_eq!(heap(), 0);
         }
-        assert_eq!(
-            SET.each_ref().map(|word| word.load(Ordering::Relaxed)),
-            [0; 3]
-        );
+        assert_eq!(has(), [0; 3]);
     }
 }

@@ -15,6 +15,7 @@
 //! lead to them: what was there when they were in no table yet, what they were in front of before, and the VM's own functions, which have
 //! nothing in store that they have taken from ours. In front of what calls them they would call each other without end.
 
+use super::caller;
 use super::counting;
 use super::names::{MEMORY, OBJECT};
 use crate::calls::thread::thread_pointer;
@@ -86,18 +87,23 @@ const KINDS: [u64; 2] = [MEMORY, OBJECT];
 
 /// Our functions in front of those of a domain.
 fn ours(domain: usize, ctx: u64) -> Table {
+    vm::with_form!(caller::form(), FORM => of_form::<FORM>(domain, ctx))
+}
+
+/// The same for what threads are read by ([`caller::form`]).
+fn of_form<const FORM: u8>(domain: usize, ctx: u64) -> Table {
     let [malloc, calloc, realloc, free] = match domain {
         0 => [
-            malloc::<0> as *const () as u64,
-            calloc::<0> as *const () as u64,
-            realloc::<0> as *const () as u64,
-            free::<0> as *const () as u64,
+            malloc::<0, FORM> as *const () as u64,
+            calloc::<0, FORM> as *const () as u64,
+            realloc::<0, FORM> as *const () as u64,
+            free::<0, FORM> as *const () as u64,
         ],
         _ => [
-            malloc::<1> as *const () as u64,
-            calloc::<1> as *const () as u64,
-            realloc::<1> as *const () as u64,
-            free::<1> as *const () as u64,
+            malloc::<1, FORM> as *const () as u64,
+            calloc::<1, FORM> as *const () as u64,
+            realloc::<1, FORM> as *const () as u64,
+            free::<1, FORM> as *const () as u64,
         ],
     };
     Table {
@@ -158,18 +164,18 @@ enum Calls {
     NotNow,
 }
 
+/// Whether this thread is in [`ask`], in a call that it makes.
+pub fn is_asking() -> bool {
+    let id = thread_pointer();
+    let is_own = |asks: &AtomicU64| asks.load(Ordering::Relaxed) == id;
+    ASKING.iter().any(is_own)
+}
+
 /// Notes that ours have handed a block out, if it is one by which was asked. Returns whether it is.
-#[inline(always)]
 fn is_asked(domain: usize, block: u64) -> bool {
     if CONTROL_PAGE.hooked.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    note_asked(domain, block)
-}
-
-#[cold]
-#[inline(never)]
-fn note_asked(domain: usize, block: u64) -> bool {
     let asks = ASKING[domain].load(Ordering::Relaxed);
     let is_asked = asks != 0 && asks == thread_pointer();
     if is_asked {
@@ -178,7 +184,8 @@ fn note_asked(domain: usize, block: u64) -> bool {
     is_asked
 }
 
-/// Returns whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, and the control page is as before.
+/// Returns whether ours are called by whoever takes a block of this domain. Nothing is counted meanwhile, nor counted as passed through
+/// ([`is_asking`]), and the control page is as before.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
@@ -317,40 +324,67 @@ unsafe fn behind<F: Copy>(address: &AtomicU64) -> F {
     unsafe { at(address.load(Ordering::Relaxed)) }
 }
 
-unsafe extern "C" fn malloc<const DOMAIN: usize>(ctx: u64, size: u64) -> u64 {
+/// Whether the birth of a block is counted already ([`counting::is_counted`]).
+#[inline(always)]
+fn is_counted<const DOMAIN: usize, const FORM: u8>(block: u64, size: u64) -> bool {
+    // SAFETY: `ours` puts functions of this form into the table, which is that of this process or none.
+    unsafe { counting::is_counted::<FORM>(KINDS[DOMAIN], block, size) }
+}
+
+unsafe extern "C" fn malloc<const DOMAIN: usize, const FORM: u8>(ctx: u64, size: u64) -> u64 {
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     let block = unsafe { behind::<Malloc>(&BEHIND[DOMAIN].malloc)(ctx, size) };
-    if block != 0 && !is_asked(DOMAIN, block) {
-        counting::born(KINDS[DOMAIN], block, size);
+    if block != 0 && !is_counted::<DOMAIN, FORM>(block, size) {
+        malloced::<DOMAIN>(block, size);
     }
     block
 }
 
-unsafe extern "C" fn calloc<const DOMAIN: usize>(ctx: u64, count: u64, size: u64) -> u64 {
+#[cold]
+#[inline(never)]
+fn malloced<const DOMAIN: usize>(block: u64, size: u64) {
+    if !is_asked(DOMAIN, block) {
+        counting::born(KINDS[DOMAIN], block, size);
+    }
+}
+
+unsafe extern "C" fn calloc<const DOMAIN: usize, const FORM: u8>(
+    ctx: u64,
+    count: u64,
+    size: u64,
+) -> u64 {
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     let block = unsafe { behind::<Calloc>(&BEHIND[DOMAIN].calloc)(ctx, count, size) };
-    if block != 0 {
-        counting::born(KINDS[DOMAIN], block, count.wrapping_mul(size));
+    let size = count.wrapping_mul(size);
+    if block != 0 && !is_counted::<DOMAIN, FORM>(block, size) {
+        counting::born(KINDS[DOMAIN], block, size);
     }
     block
 }
 
 /// A death where the block was, and a birth where it is, as `tracemalloc` has it. The death is noted first: the address may be taken by
 /// somebody else before the function returns.
-unsafe extern "C" fn realloc<const DOMAIN: usize>(ctx: u64, block: u64, size: u64) -> u64 {
+unsafe extern "C" fn realloc<const DOMAIN: usize, const FORM: u8>(
+    ctx: u64,
+    block: u64,
+    size: u64,
+) -> u64 {
     let known = match block {
         0 => None,
-        block => counting::dead(block),
+        // SAFETY: `ours` puts functions of this form into the table, which is that of this process or none.
+        block => unsafe { counting::dead_at_hand::<FORM>(block) },
     };
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     let moved = unsafe { behind::<Realloc>(&BEHIND[DOMAIN].realloc)(ctx, block, size) };
     if moved != 0 {
-        match known {
-            Some(known) => {
-                counting::bury(block, known);
-                counting::moved(KINDS[DOMAIN], moved, size, known);
+        if let Some(known) = known {
+            counting::bury(block, known);
+        }
+        if !is_counted::<DOMAIN, FORM>(moved, size) {
+            match known {
+                Some(known) => counting::moved(KINDS[DOMAIN], moved, size, known),
+                None => counting::born(KINDS[DOMAIN], moved, size),
             }
-            None => counting::born(KINDS[DOMAIN], moved, size),
         }
     } else if let Some(known) = known {
         counting::revive(block, known);
@@ -358,14 +392,21 @@ unsafe extern "C" fn realloc<const DOMAIN: usize>(ctx: u64, block: u64, size: u6
     moved
 }
 
-unsafe extern "C" fn free<const DOMAIN: usize>(ctx: u64, block: u64) {
-    if block != 0
-        && let Some(known) = counting::dead(block)
-    {
-        counting::bury(block, known);
+unsafe extern "C" fn free<const DOMAIN: usize, const FORM: u8>(ctx: u64, block: u64) {
+    // SAFETY: `ours` puts functions of this form into the table, which is that of this process or none.
+    if block != 0 && !unsafe { counting::is_buried::<FORM>(block) } {
+        freed(block);
     }
     // SAFETY: ours are in the table after `BEHIND` was written, and are called as what is behind them is to be.
     unsafe { behind::<Free>(&BEHIND[DOMAIN].free)(ctx, block) };
+}
+
+#[cold]
+#[inline(never)]
+fn freed(block: u64) {
+    if let Some(known) = counting::dead(block) {
+        counting::bury(block, known);
+    }
 }
 
 #[cfg(all(test, not(miri)))]

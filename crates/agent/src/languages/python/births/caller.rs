@@ -2,9 +2,9 @@
 
 use crate::calls::thread::thread_pointer;
 use crate::languages::functions::at;
-use crate::memory::direct::Direct;
+use crate::memory::direct::{Direct, Plain};
 use crate::memory::sys;
-use vm::python::{Current, Python, Version};
+use vm::python::{Current, Form, Python, Running, Version};
 
 /// From this version on an interpreter may have a lock of its own (PEP 684).
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
@@ -19,6 +19,8 @@ pub struct Counted {
     current: u64,
     /// Whether that state is read where the function reads it, without a call.
     is_read: bool,
+    /// What says most of the time who calls, and where it is. It says nothing where that state is not read.
+    running: Running,
 }
 
 static mut COUNTED: Counted = Counted {
@@ -26,6 +28,7 @@ static mut COUNTED: Counted = Counted {
     main: 0,
     current: 0,
     is_read: false,
+    running: Running::NONE,
 };
 
 /// Who calls.
@@ -48,6 +51,7 @@ pub fn caller() -> Caller {
         main,
         current,
         is_read,
+        ..
     } = unsafe { &*(&raw const COUNTED) };
     let Some(reader) = reader.as_ref() else {
         return Caller::Unlocked;
@@ -65,6 +69,55 @@ pub fn caller() -> Caller {
         Ok(Some(_)) => Caller::Elsewhere,
         _ => Caller::Unlocked,
     }
+}
+
+/// The form with whose number [`at_hand`] and [`innermost`] are to be called; it is one for all that the process lives, from the first [`note`] on.
+pub fn form() -> Form {
+    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time.
+    unsafe { (*(&raw const COUNTED)).running.form() }
+}
+
+/// Returns the state of the running thread if it has the lock under which is counted, as far as some loads tell. `None`: [`caller`] says who
+/// it is.
+///
+/// # Safety
+/// `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+pub unsafe fn at_hand<const FORM: u8>() -> Option<u64> {
+    // SAFETY: `COUNTED` is written once, before our functions are in the table for the first time. What is read lies in the VM's runtime, in the
+    // state that is the current one, and in what belongs to the running thread. That was read in one thread, with the lock (`running`), and is
+    // there in all others by two facts of glibc: `specific[0]` of every thread is its own `specific_1stblock`, so the value lies in its
+    // `struct pthread`; and a variable in static TLS has one distance from `%fs:0` in all threads.
+    unsafe {
+        let running = &(*(&raw const COUNTED)).running;
+        running.state::<FORM>(&Plain::new(), thread_pointer())
+    }
+}
+
+/// Returns what code and which instruction the innermost frame of the running thread has reached, complete or not
+/// ([`Running::innermost`]).
+///
+/// # Safety
+/// The running thread has the lock with this state, and `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+pub unsafe fn innermost<const FORM: u8>(state: u64) -> Option<(u64, u64)> {
+    // SAFETY: as in `at_hand`; the frames of a thread with the lock are its own.
+    unsafe {
+        let running = &(*(&raw const COUNTED)).running;
+        running.innermost::<FORM>(&Plain::new(), state)
+    }
+}
+
+/// The reader for [`at_hand`] and [`innermost`], if it says in this thread, which has the lock, what the others say.
+fn running(reader: &Python<'static, Direct>, id: u64, state: u64) -> Option<Running> {
+    let running = reader.running(id)?;
+    let (read, innermost) = running.both(&Direct, id)?;
+    let reached = reader.reached(state).ok()?;
+    let is_same = reached
+        .filter(|reached| reached.is_traceable)
+        .map(|reached| (reached.point.code, u64::from(reached.point.lasti as u32)))
+        .is_none_or(|point| innermost == Some(point));
+    (is_same && read == state).then_some(running)
 }
 
 /// What the VM's function says.
@@ -93,11 +146,16 @@ pub fn who(reader: Python<'static, Direct>) -> Option<Counted> {
     // The kernel is asked before the first plain load: the place was found by looking at machine code.
     let is_read =
         reader.current_at(id).is_some_and(sys::is_readable) && reader.reads_current(id, returned);
+    let running = match is_read {
+        true => running(&reader, id, returned).unwrap_or(Running::NONE),
+        false => Running::NONE,
+    };
     Some(Counted {
         reader: Some(reader),
         main,
         current,
         is_read,
+        running,
     })
 }
 

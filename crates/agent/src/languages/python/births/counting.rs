@@ -4,27 +4,27 @@
 //! passes through: of a forked child, whose page the kernel has wiped; of an interpreter with a lock of its own; of a thread without the
 //! lock, which is forbidden and done. Where calls pass through, ours take themselves out of the table after some of them.
 //!
-//! Whether a thread has the lock is asked of the VM at each call ([`caller`]), and who has it is alone here. Where the books
+//! Whether a thread has the lock is read at each call ([`at_hand`], and where that does not say, [`caller`]), and who has it is alone here. Where the books
 //! are in use all the same, by a thread that was stopped or was not copied by a fork, calls pass through, too ([`Held`]).
 
 use super::allocator;
-use super::caller::{Caller, caller, note, who};
+use super::caller::{Caller, at_hand, caller, form, innermost, note, who};
 use super::names::Names;
 use crate::births::blocks::Known;
-use crate::births::books::DEEPEST;
+use crate::births::books::{Booked, DEEPEST, Key};
 use crate::births::heartbeat::LOOK_EVERY;
-use crate::births::living;
+use crate::births::living::{self, epoch, place_of};
 use crate::guard;
 use crate::languages::python::snapshot::reader;
 use crate::memory::direct::Direct;
 use crate::memory::sys;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use vm::python::Current;
 use wire::{Farewell, Ledger, Reply, State};
 
 /// Calls that have passed through.
-static PASSED: AtomicU32 = AtomicU32::new(0);
+pub(super) static PASSED: AtomicU32 = AtomicU32::new(0);
 /// Births that were not counted, because the thread is in no interpreter that is counted.
 static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
 /// Births and deaths that were not seen, because the thread did not have the lock.
@@ -50,6 +50,8 @@ impl Held {
             return None;
         }
         IN_USE.store(1, Ordering::Relaxed);
+        // Nothing that is written later may come before this, for a signal handler of this thread.
+        compiler_fence(Ordering::SeqCst);
         Some(Held(()))
     }
 
@@ -93,6 +95,43 @@ pub type Births = living::Births<Names>;
 static mut BIRTHS: Births = Births::new(Names::new());
 
 impl Births {
+    /// Whether births are booked by [`born_again`](Self::born_again) at all: not with call paths, nor where there was no memory for one.
+    #[inline(always)]
+    fn counts_in_passing(&self) -> bool {
+        self.depth == 1 && self.full.is_none()
+    }
+
+    /// Books a block of `size` bytes at `at`, where all of this was seen just now: its line, and the page that it lies in. Returns whether it
+    /// is booked; if not, nothing was changed, and `born` does it. Who calls has asked [`counts_in_passing`](Self::counts_in_passing).
+    #[inline(always)]
+    fn born_again(&mut self, ledger: &mut Ledger, key: Key, at: u64, size: u64) -> bool {
+        let Some(place) = self.blocks.empty_place(at, size) else {
+            return false;
+        };
+        let number = self.recent[place_of(key)];
+        let Some(Booked { site, measure }) = self.books.count_at(number, key) else {
+            return false;
+        };
+        self.blocks.fill(place, epoch(ledger) | site, size);
+        self.presence.until_look -= 1;
+        if measure || self.presence.until_look == 0 {
+            self.born_at_turn(ledger, site, measure.then_some(size));
+        }
+        true
+    }
+
+    /// What is done at some births only: the size is taken, or it is looked whether the command is there.
+    #[cold]
+    #[inline(never)]
+    fn born_at_turn(&mut self, ledger: &mut Ledger, site: u32, measured: Option<u64>) {
+        if let Some(size) = measured {
+            self.books.measured(ledger, site, size);
+        }
+        if self.presence.until_look == 0 {
+            self.look_round(ledger);
+        }
+    }
+
     /// Runs every [`LOOK_EVERY`] births: checks whether the command is still there, and whether there is a reason to leave.
     #[cold]
     #[inline(never)]
@@ -156,6 +195,22 @@ fn counted(what: Event) -> Option<(Held, u64)> {
     None
 }
 
+/// The same as far as some loads tell. `None`: [`counted`] says.
+///
+/// # Safety
+/// `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+unsafe fn counted_at_hand<const FORM: u8>() -> Option<(Held, u64)> {
+    if !counts() {
+        return None;
+    }
+    // SAFETY: as the caller says.
+    let state = unsafe { at_hand::<FORM>() }?;
+    let is_own = true;
+    let held = Held::take(Current { state, is_own })?;
+    Some((held, state))
+}
+
 #[cold]
 #[inline(never)]
 fn not_counted(caller: Caller, what: Event) {
@@ -168,10 +223,13 @@ fn not_counted(caller: Caller, what: Event) {
 }
 
 /// Notes that a call has passed through. After some of them ours take themselves out of the table: the command is gone, or this is a child
-/// that was forked.
+/// that was forked. A call by which is asked who takes blocks is none of these: who asks may use the books, or is about to count.
 #[cold]
 #[inline(never)]
 fn passes() {
+    if allocator::is_asking() {
+        return;
+    }
     let passed = PASSED.fetch_add(1, Ordering::Relaxed);
     let is_due = passed % LOOK_EVERY == LOOK_EVERY - 1;
     if is_due && matches!(caller(), Caller::Counted(_)) {
@@ -192,13 +250,42 @@ fn leave_table() -> bool {
     unsafe { allocator::put_back() }
 }
 
-/// Called for a block that was taken. It is one function for all that take blocks, so that all it calls at a known line is in it.
+/// Called for each block that was taken. Returns whether it is counted; if not, nothing was changed, and [`born`] or [`moved`] is called.
+///
+/// It is in each function that takes blocks. Where line and page were seen just now it makes no call, but for births whose size is taken and
+/// each [`LOOK_EVERY`]th.
+///
+/// # Safety
+/// `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+pub unsafe fn is_counted<const FORM: u8>(kind: u64, at: u64, size: u64) -> bool {
+    // SAFETY: as the caller says; the thread has the lock with the state that is found.
+    unsafe {
+        let Some((mut held, state)) = counted_at_hand::<FORM>() else {
+            return false;
+        };
+        let (births, ledger) = held.both();
+        if !births.counts_in_passing() {
+            return false;
+        }
+        let Some((code, pc)) = innermost::<FORM>(state) else {
+            return false;
+        };
+        // A key with such a number is of a point from which on frames are complete (`Births::key`).
+        let class = kind;
+        births.born_again(ledger, Key { code, pc, class }, at, size)
+    }
+}
+
+/// Called for a block that was taken.
+#[cold]
 #[inline(never)]
 pub fn born(kind: u64, at: u64, size: u64) {
     taken(kind, at, size, None);
 }
 
 /// Called for a block that was known and was moved, or has another size where it was.
+#[cold]
 #[inline(never)]
 pub fn moved(kind: u64, at: u64, size: u64, known: Known) {
     taken(kind, at, size, Some(known));
@@ -218,6 +305,30 @@ fn taken(kind: u64, at: u64, size: u64, known: Option<Known>) {
     if births.presence.until_look == 0 {
         births.look_round(ledger);
     }
+}
+
+/// Called for each block that is about to be freed. Returns whether nothing more is to be done; if not, nothing was changed, and [`dead`] and
+/// [`bury`] are called. It makes no call either.
+///
+/// # Safety
+/// `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+pub unsafe fn is_buried<const FORM: u8>(at: u64) -> bool {
+    // SAFETY: as the caller says.
+    let held = unsafe { counted_at_hand::<FORM>() };
+    held.is_some_and(|(mut held, _)| held.both().0.blocks.take(at).is_some())
+}
+
+/// Called for a block that is about to be moved; returns what is known of it.
+///
+/// # Safety
+/// `FORM` is the number of [`form`] or of none.
+#[inline(always)]
+pub unsafe fn dead_at_hand<const FORM: u8>(at: u64) -> Option<Known> {
+    // SAFETY: as the caller says.
+    let held = unsafe { counted_at_hand::<FORM>() };
+    let known = held.and_then(|(mut held, _)| held.both().0.blocks.take(at));
+    known.unwrap_or_else(|| dead(at))
 }
 
 /// Called for a block that is about to be freed; returns what is known of it.
@@ -276,6 +387,7 @@ pub fn watch() -> Reply {
     births.full = None;
     // SAFETY: the VM's lock is held.
     unsafe { note(counted) };
+    ledger.form = form() as u64;
     // This thread has the lock.
     if !matches!(caller(), Caller::Counted(_)) {
         return Reply::Refused;

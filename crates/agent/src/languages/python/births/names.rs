@@ -9,6 +9,10 @@ use vm::python::{Error, Point, Python, Text};
 pub const OBJECT: u64 = 1;
 pub const MEMORY: u64 = 2;
 
+/// In the instruction of a key: a frame at this point is complete only if it is a generator's. `Births::born_again` does not ask whose a frame
+/// is, and has no such key.
+const OF_GENERATOR: u64 = 1 << 32;
+
 /// The reader of this process's Python, with the one buffer that every text is read into.
 pub struct Names {
     pub reader: Option<Python<'static, Direct>>,
@@ -78,9 +82,16 @@ impl Texts for Names {
 impl Script for Names {
     #[inline(always)]
     fn point(&self, state: u64) -> Option<(u64, u64)> {
-        let point = self.reader.as_ref()?.point(state).ok()?;
-        let at = point.map_or((0, 0), |point| (point.code, point.lasti as u32));
-        Some((at.0, at.1.into()))
+        let reached = self.reader.as_ref()?.reached(state).ok()?;
+        Some(reached.map_or((0, 0), |reached| {
+            let point = reached.point;
+            let mark = if reached.is_traceable {
+                0
+            } else {
+                OF_GENERATOR
+            };
+            (point.code, u64::from(point.lasti as u32) | mark)
+        }))
     }
 
     fn frames(&mut self, state: u64, mut each: impl FnMut(u64, u64) -> Option<()>) {

@@ -1,5 +1,7 @@
 //! What a command line amounts to, and what is refused in which words.
 
+mod reports;
+
 use clap::{CommandFactory, Parser};
 
 use super::*;
@@ -108,6 +110,21 @@ fn stacks_are_folded_and_whole() {
     );
 }
 
+/// What is asked does not depend on which of the forms shows it.
+#[test]
+fn forms_of_stacks_have_the_same_rows() {
+    for form in ["folded", "speedscope", "svg", "pprof"] {
+        let asked = |by: &str| {
+            let args = mem(&format!("-p 1 --for 1s --format {form} {by}")).unwrap();
+            assert_eq!(args.flaw(), None, "{form}");
+            args.view().by
+        };
+        assert_eq!(asked(""), By::Stack, "{form}");
+        assert_eq!(asked("--by file"), By::File, "{form}");
+        assert_eq!(asked("--by line"), By::Line, "{form}");
+    }
+}
+
 #[test]
 fn the_last_word_on_gc_holds() {
     assert!(mem("-p 1 --no-gc --gc").unwrap().gc());
@@ -185,8 +202,8 @@ fn help() {
                               [default: 5]
 
     What to show:
-          --by <WHAT>       What makes a row [default: line] [possible values: line, method, file, gem,
-                            type]
+          --by <WHAT>       What makes a row [default: line, of forms of stacks the function that made
+                            the objects] [possible values: line, method, file, gem, type]
       -a, --all             One row for each line of a library too, which otherwise are added up by gem
           --app <TEXT>      Files whose path has TEXT in it are the application's, all others are of
                             libraries [default: by where gems and Ruby are installed]
@@ -204,10 +221,10 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, csv, markdown, folded, pprof]
+                             table, memprof, json, csv, markdown, folded, speedscope, svg, pprof]
           --json             The same as --format json
-          --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
-                             born, bytes]
+          --weight <FIGURE>  Which figure is the weight of a stack [default: live] [possible values:
+                             live, born, bytes]
       -o, --output <FILE>    Write to FILE, readable by you alone (mode 0600), instead of standard
                              output (standard error when a program is started)
           --live             A screen that is refreshed each second; where standard output is no

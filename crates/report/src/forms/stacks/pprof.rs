@@ -11,20 +11,43 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
+use super::form::{Frame, Stack, StackForm, Stacks, Unit};
 use crate::text::printable;
 
-/// A frame of a stack.
-pub(crate) struct Place<'a> {
-    /// The function's name.
-    pub name: &'a str,
-    /// The path of its script, or the name of its program or library; empty where neither is known.
-    pub file: &'a str,
-    /// The line that runs, from 1; 0 where none is known.
-    pub line: u32,
+/// For `pprof` and what reads its format.
+pub(super) static FORM: StackForm = StackForm {
+    name: "pprof",
+    about: "For pprof and what reads its format (to a file: -o)",
+    is_text: false,
+    repeats: false,
+    write,
+};
+
+fn write(stacks: &dyn Stacks, out: &mut dyn Write) -> io::Result<()> {
+    let about = stacks.about();
+    let unit = |unit| match unit {
+        Unit::Count => "count",
+        Unit::Bytes => "bytes",
+        Unit::Nanoseconds => "nanoseconds",
+    };
+    let kinds = about.kinds.iter();
+    let kinds: Vec<_> = kinds.map(|kind| (kind.name, unit(kind.unit))).collect();
+    let mut profile = Profile::new(&kinds, about.kinds[about.first].name);
+    if let Some((began, time)) = about.time {
+        profile.took(began, time);
+    }
+    if let Some(comment) = &about.comment {
+        profile.comment(comment);
+    }
+    stacks.each(&mut |stack| {
+        profile.add(stack);
+        Ok(())
+    })?;
+    profile.write(out)
 }
 
 /// A profile that is being made.
-pub(crate) struct Profile {
+struct Profile {
     file: File,
     /// The numbers of the rows that there are.
     texts: HashMap<String, i64>,
@@ -35,7 +58,7 @@ pub(crate) struct Profile {
 impl Profile {
     /// Begins a profile of which each stack has a value of each of these kinds, given as name and unit: `("samples", "count")`. `shown` is the
     /// name of the one that a reader shows unless it is told otherwise.
-    pub fn new(kinds: &[(&str, &str)], shown: &str) -> Self {
+    fn new(kinds: &[(&str, &str)], shown: &str) -> Self {
         let mut profile = Self {
             file: File::default(),
             texts: HashMap::new(),
@@ -63,36 +86,32 @@ impl Profile {
     }
 
     /// Says when counting began, in nanoseconds since 1970, and for how long was counted.
-    pub fn took(&mut self, began: u64, time: Duration) {
+    fn took(&mut self, began: u64, time: Duration) {
         self.file.began = i64::try_from(began).unwrap_or(i64::MAX);
         self.file.nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     }
 
     /// Adds a sentence for who reads the profile.
-    pub fn comment(&mut self, text: &str) {
+    fn comment(&mut self, text: &str) {
         let text = self.text(text);
         self.file.comments.push(text);
     }
 
-    /// Adds a stack, innermost frame first, with a value of each kind. A label is a name and what it says of this stack alone.
-    pub fn add<'a>(
-        &mut self,
-        frames: impl Iterator<Item = Place<'a>>,
-        values: &[u64],
-        label: Option<(&str, &str)>,
-    ) {
-        let locations = frames.map(|frame| self.location(&frame)).collect();
-        let values = values
-            .iter()
-            .map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
+    /// Adds a stack. Its type is no frame, but a label: what it says of this stack alone.
+    fn add(&mut self, stack: &Stack) {
+        // The format has the innermost frame first.
+        let frames = stack.frames.iter().rev();
+        let locations = frames.map(|frame| self.location(frame)).collect();
+        let values = stack.weights.iter();
+        let values = values.map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
+        let kind = stack.kind.iter();
         let sample = Sample {
             locations,
             values: values.collect(),
-            labels: label
-                .into_iter()
-                .map(|(name, says)| Label {
-                    name: self.text(name),
-                    says: self.text(says),
+            labels: kind
+                .map(|kind| Label {
+                    name: self.text("type"),
+                    says: self.text(kind),
                 })
                 .collect(),
         };
@@ -100,7 +119,7 @@ impl Profile {
     }
 
     /// Writes the profile.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         // Without a time and a name of its own, which gzip has room for.
         let mut packed = GzEncoder::new(out, Compression::default());
         packed.write_all(&self.file.encode_to_vec())?;
@@ -120,25 +139,29 @@ impl Profile {
         number
     }
 
-    fn location(&mut self, frame: &Place) -> u64 {
+    fn location(&mut self, frame: &Frame) -> u64 {
         let function = self.function(frame);
+        let line = frame.place.line.unwrap_or(0);
         let next = self.locations.len() as u64 + 1;
-        let number = *self.locations.entry((function, frame.line)).or_insert(next);
+        let number = *self.locations.entry((function, line)).or_insert(next);
         if number == next {
             self.file.locations.push(Location {
                 number,
                 mapping: 1,
                 lines: vec![Line {
                     function,
-                    line: frame.line.into(),
+                    line: line.into(),
                 }],
             });
         }
         number
     }
 
-    fn function(&mut self, frame: &Place) -> u64 {
-        let (name, file) = (self.text(frame.name), self.text(frame.file));
+    fn function(&mut self, frame: &Frame) -> u64 {
+        let place = &frame.place;
+        let name = place.qualified.as_ref().or(place.function.as_ref());
+        let name = self.text(name.map_or("", |name| name));
+        let file = self.text(place.path.as_deref().unwrap_or(""));
         let next = self.functions.len() as u64 + 1;
         let number = *self.functions.entry((name, file)).or_insert(next);
         if number == next {
@@ -245,8 +268,12 @@ struct Function {
 pub(crate) mod tests {
     use std::io::Read;
 
+    use answer::place::Place;
     use flate2::read::GzDecoder;
 
+    use super::super::form::Kind as Weighs;
+    use super::super::form::SAMPLES;
+    use super::super::form::tests::{BYTES, Seen, bytes};
     use super::*;
 
     /// Reads a profile again: of each stack its frames, outermost first, as `name file:line`, its values, and what its label says.
@@ -278,35 +305,36 @@ pub(crate) mod tests {
         samples.collect()
     }
 
-    fn place(name: &str, line: u32) -> Place<'_> {
-        Place {
-            name,
-            file: "/srv/a.rb",
-            line,
+    fn frame(name: &'static str, line: u32) -> Frame<'static> {
+        Frame {
+            text: format!("{name} (a.rb)").into(),
+            place: Place::new("/srv/a.rb", line, name),
         }
     }
 
     #[test]
     fn what_is_written_is_read_and_the_same_each_time() {
-        let written = || {
-            let mut profile = Profile::new(&[("samples", "count"), ("space", "bytes")], "space");
-            profile.took(7, Duration::from_secs(1));
-            profile.comment("a sentence");
-            profile.add(
-                [place("inner", 3), place("outer", 1)].into_iter(),
-                &[2, 80],
-                None,
-            );
-            let label = Some(("type", "String"));
-            profile.add([place("outer\u{1b}[31m", 1)].into_iter(), &[1, 40], label);
-            let mut out = Vec::new();
-            profile.write(&mut out).unwrap();
-            out
-        };
-        let bytes = written();
-        assert_eq!(bytes, written());
+        const KINDS: &[Weighs] = &[SAMPLES[0], BYTES[0]];
+        let seen = Seen::new(
+            KINDS,
+            vec![
+                Stack {
+                    frames: vec![frame("outer", 1), frame("inner", 3)],
+                    weights: vec![2, 80],
+                    ..Stack::default()
+                },
+                Stack {
+                    frames: vec![frame("outer\u{1b}[31m", 1)],
+                    kind: Some("String".into()),
+                    weights: vec![1, 40],
+                    is_rest: false,
+                },
+            ],
+        );
+        let written = bytes(&FORM, &seen);
+        assert_eq!(written, bytes(&FORM, &seen));
         assert_eq!(
-            read(&bytes),
+            read(&written),
             [
                 (
                     "outer /srv/a.rb:1;inner /srv/a.rb:3".to_owned(),

@@ -46,7 +46,7 @@ fn reporter_of(flags: &str) -> (Reporter, Page) {
         style: Style::default(),
         form: None,
     };
-    (reporter(&args, sink), page)
+    (args.reporter(sink), page)
 }
 
 fn guest(pid: i32, second: u64) -> Census {
@@ -111,9 +111,9 @@ fn one_look_at_one_guest() {
 fn from_the_second_look_on_it_is_growth() {
     let (mut reporter, page) = reporter_of("--every 1s --format folded");
     reporter.report(vec![guest(7, 1)]).unwrap();
-    assert_eq!(page.take(), "app.rb:12:String 10\n");
+    assert_eq!(page.take(), "fill (app.rb:12);String 10\n");
     reporter.report(vec![guest(7, 4)]).unwrap();
-    assert_eq!(page.take(), "app.rb:12:String 30\n");
+    assert_eq!(page.take(), "fill (app.rb:12);String 30\n");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_start_is_not_written() {
     let (mut reporter, page) = reporter_of("--every 1s --format folded");
     reporter.start(vec![guest(7, 1)]);
     reporter.report(vec![guest(7, 2)]).unwrap();
-    assert_eq!(page.take(), "app.rb:12:String 10\n");
+    assert_eq!(page.take(), "fill (app.rb:12);String 10\n");
 }
 
 /// A worker that runs another program, or whose id another process has got, is watched anew: what it held is no older look.
@@ -133,11 +133,11 @@ fn another_program_of_the_same_id_did_not_grow() {
     let mut anew = guest(7, 1);
     anew.watch = 1;
     reporter.report(vec![anew.clone()]).unwrap();
-    assert_eq!(page.take(), "app.rb:12:String 10\n", "the living");
+    assert_eq!(page.take(), "fill (app.rb:12);String 10\n", "the living");
     anew.seconds = 2.0;
     anew.sites[0].live += 3;
     reporter.report(vec![anew]).unwrap();
-    assert_eq!(page.take(), "app.rb:12:String 3\n", "the growth");
+    assert_eq!(page.take(), "fill (app.rb:12);String 3\n", "the growth");
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! A profile as stacks: the functions of a thread, with how often it was seen there.
+
+use std::io;
+
+use answer::place::Place;
+use frames::profile::Profile;
+
+use super::format::{Format, Head};
+use super::words::{at, summary};
+use crate::Writes;
+use crate::forms::stacks::{self, Frame, SAMPLES, Stack, Stacks};
+
+/// For all forms that show stacks.
+pub(super) static FORMAT: Format = Format {
+    writes: Writes::Stacks,
+    write: |profile, out, head| head.stacks.write(&Seen { profile, head }, out),
+};
+
+struct Seen<'a> {
+    profile: &'a Profile,
+    head: &'a Head<'a>,
+}
+
+impl Stacks for Seen<'_> {
+    fn about(&self) -> stacks::About<'_> {
+        let about = self.head.about;
+        stacks::About {
+            title: self.head.title.into(),
+            comment: Some(summary(self.profile, self.head)),
+            time: Some((about.began, about.took)),
+            kinds: SAMPLES,
+            one: 0,
+            first: 0,
+            is_ordered: false,
+        }
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&Stack<'_>) -> io::Result<()>) -> io::Result<()> {
+        let stacks = self.profile.stacks();
+        stacks.into_iter().try_for_each(|(frames, count)| {
+            take(&Stack {
+                frames: frames.into_iter().map(frame).collect(),
+                weights: vec![count],
+                ..Stack::default()
+            })
+        })
+    }
+}
+
+fn frame(frame: &frames::profile::Frame) -> Frame<'_> {
+    let function = &frame.function;
+    Frame {
+        text: at(frame).into(),
+        place: Place::new(&*function.file, frame.line, &*function.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::tests::{about, head, profile, written};
+    use super::*;
+
+    #[test]
+    fn stacks_are_whole() {
+        let text = written(&FORMAT, &profile());
+        assert!(
+            text.contains(
+                "<main> (/srv/app/cart.rb:1);list (/srv/app/cart.rb:20);total (/srv/app/cart.rb:31) 3\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("rb_pack (libruby-3.1.so.3.1) 4\n"), "{text}");
+    }
+
+    #[test]
+    fn frames_have_their_functions_and_lines() {
+        let mut seen = Vec::new();
+        let (profile, about) = (profile(), about());
+        let stacks = Seen {
+            profile: &profile,
+            head: &head(&about),
+        };
+        let taken = stacks.each(&mut |stack| {
+            let places = stack.frames.iter().map(|frame| {
+                let place = &frame.place;
+                let [name, file] =
+                    [&place.function, &place.path].map(|it| it.as_deref().unwrap_or(""));
+                format!("{name} {file}:{}", place.line.unwrap_or(0))
+            });
+            seen.push((places.collect::<Vec<_>>().join(";"), stack.weights.clone()));
+            Ok(())
+        });
+        taken.unwrap();
+        let native = seen.iter().find(|(stack, _)| stack.contains("rb_pack"));
+        let expected = "<main> /srv/app/cart.rb:1;show /srv/app/cart.rb:12;total /srv/app/cart.rb:31;rb_pack libruby-3.1.so.3.1:0";
+        assert_eq!(native, Some(&(expected.to_owned(), vec![4])));
+        let samples: u64 = seen.iter().map(|(_, weights)| weights[0]).sum();
+        assert_eq!(samples, 10);
+    }
+}
