@@ -9,8 +9,14 @@
 #   make soak     the long forms: 1,000 attaches, 1,000 kills, 10,000 patches, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
 #   make build    target/lancet, one static program
 #   make install  it, its man pages and completions below PREFIX (/usr/local), DESTDIR in front; after make build
+#   make uninstall  takes out what make install has put there
 #   make deb      the same as a Debian package in target/
+#   make gem      the gem, and
+#   make wheel    the wheel, each with the program in it, in target/
+#   make image    a container image with nothing but the program, in target/: podman load -i FILE, skopeo copy oci-archive:FILE …
+#   make dist     the files of a release, with checksums and what the program is made of, in target/dist
 #   make bench    cost, beside the rivals, in the same run
+#   make help     this
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
 SHELL := /bin/bash
@@ -54,9 +60,13 @@ ifneq ($(ROOT),)
 AS_ROOT := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 endif
 
-.PHONY: all demo test quick matrix soak bench roots build install deb deps deps-test deps-demo deps-matrix deps-soak deps-bench
+.PHONY: all demo test quick matrix soak bench roots build install uninstall deb gem wheel image dist help \
+	deps deps-test deps-demo deps-matrix deps-soak deps-bench deps-dist
 
 all: build
+
+help:
+	@sed -n 's/^#   make/  make/p; /^SHELL/q' Makefile
 
 # To link a Rust program.
 deps:
@@ -79,7 +89,7 @@ deps-test: deps
 		ruby-dev python3-dev libperl-dev php-dev
 	@.ci/apt python3 python3-venv python3-greenlet python3-numpy
 # The gem and the wheel: built, installed, and what their pages show for tests.
-	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations python3-pytest python3-uvicorn python3-websockets
+	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations ruby-sidekiq python3-pytest python3-uvicorn python3-websockets
 	@.ci/rival py-spy
 
 deps-demo: deps
@@ -102,8 +112,27 @@ build: deps
 install:
 	.ci/package install $(LANCET) $(DESTDIR)$(PREFIX)
 
+uninstall:
+	.ci/package uninstall $(DESTDIR)$(PREFIX)
+
+deps-dist: deps
+	@.ci/apt git python3 rake ruby
+
 deb: build
-	.ci/package deb $(LANCET)
+	.ci/package deb $(LANCET) $(TARGET)
+
+gem: build deps-dist
+	.ci/package gem $(LANCET) $(TARGET)
+
+wheel: build deps-dist
+	.ci/package wheel $(LANCET) $(TARGET)
+
+image: build
+	@.ci/apt buildah
+	.ci/package image $(LANCET) $(TARGET)
+
+dist: build deps-dist
+	.ci/package dist $(LANCET) $(TARGET)/dist
 
 demo: deps-demo
 	@echo "building lancet …"
@@ -116,7 +145,7 @@ test: deps-test
 	CARGO_TARGET_DIR=$(TARGET) cargo check --quiet --no-default-features --manifest-path fuzz/Cargo.toml
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	.ci/package quick $(TESTED)
-	.ci/package deb $(TESTED)
+	.ci/package deb $(TESTED) $(TARGET)/tests
 	.ci/smoke $(TESTED)
 	.ci/tests_test.py
 	LANCET_BIN=$(TESTED) .ci/tests --workspace
@@ -138,14 +167,14 @@ matrix: roots
 	  LANCET_RUBIES="$(OTHER_RUBIES)" -p lancet --test mem + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test heap -- $(HEAP_OF_VERSIONS) + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test calls -- $(OF_VERSIONS) + \
-	  LANCET_RUBIES="$(GEM_RUBIES)" LANCET_SCRIPTS="$(WHEEL_PYTHONS)" -p lancet --test inside + \
+	  LANCET_RUBIES="$(GEM_RUBIES)" LANCET_SCRIPTS="$(WHEEL_PYTHONS)" -p lancet --test inside -- gem:: wheel:: + \
 	  -p lancet-vm --test live + \
 	  -p lancet --test stack -- $(STACK_OF_VERSIONS) + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test patch -- scripts::
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
-	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates
+	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates buildah
 # Programs of which everything is hooked.
 	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 # Frameworks of which nobody is to be suspected.
@@ -172,7 +201,7 @@ soak: deps-soak roots
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \
 		cargo test -p lancet --test patch
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside redmine
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside -- redmine release::
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack rivals::
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test all growth::
 	crates/switch/soak

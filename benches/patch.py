@@ -68,7 +68,8 @@ def patch(pid, *arguments):
     done = subprocess.run([LANCET, "patch", "--json", "-p", str(pid), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(f"it ended with {done.returncode}: {done.stderr.strip()[:200]}")
-    return json.loads(done.stdout.splitlines()[-1])["stopped_ns"] / 1e6
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    return next(record["stopped_ns"] for record in records if record["record"] == "stop") / 1e6
 
 
 def patches():

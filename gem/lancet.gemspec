@@ -2,6 +2,9 @@
 
 require_relative "lib/lancet/version"
 
+# The repository that Cargo.toml names.
+repository = "https://github.com/lancet/lancet"
+
 Gem::Specification.new do |spec|
   spec.name = "lancet"
   spec.version = Lancet::VERSION
@@ -12,9 +15,16 @@ Gem::Specification.new do |spec|
                      "no C extension, nothing to compile, nothing patched. Watches C and system calls of a block too."
   spec.authors = ["The lancet developers"]
   spec.licenses = ["MIT", "Apache-2.0"]
+  spec.homepage = repository
   spec.required_ruby_version = ">= 2.7"
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "exe/*", "libexec/lancet", "README.md", "LICENSE-*"] }
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "sig/*.rbs", "exe/*", "libexec/lancet", ".yardopts", "README.md", "LICENSE-*"].sort }
   spec.bindir = "exe"
   spec.executables = ["lancet"]
-  spec.metadata = { "rubygems_mfa_required" => "true" }
+  spec.metadata = {
+    "source_code_uri" => repository,
+    "changelog_uri" => "#{repository}/blob/main/CHANGELOG.md",
+    "documentation_uri" => "#{repository}/blob/main/gem/README.md",
+    "bug_tracker_uri" => "#{repository}/issues",
+    "rubygems_mfa_required" => "true"
+  }
 end

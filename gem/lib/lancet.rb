@@ -60,3 +60,6 @@ module Lancet
     end
   end
 end
+
+# `gem "lancet"` in the Gemfile of a Rails application is all that it needs.
+require_relative "lancet/railtie" if defined?(Rails::Railtie)

@@ -80,7 +80,7 @@ class MemprofTest < LancetTest
   end
 
   def test_what_dies_is_gone_after_a_collection
-    before = after = nil
+    before = nil
     without_collections do
       Memprof.start
       12.times { "abc" }

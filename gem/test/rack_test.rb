@@ -92,6 +92,7 @@ class RackTest < LancetTest
     value = Lancet::Rack.signature(SECRET, "GET", "/cart")
     assert_equal [200, nil, []], odd.call(env("HTTP_X_LANCET_TRACE" => value))
     ice = Lancet::Rack.new(->(_) { frozen }, sample: 1, secret: SECRET, log: nil)
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart")
     assert ice.call(env("HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
   end
 
@@ -122,6 +123,77 @@ class RackTest < LancetTest
     app(told, sample: 0).call(env("HTTP_X_LANCET_TRACE" => good))
     assert_empty told
     assert_raises(ArgumentError) { app(secret: "") }
+  end
+
+  # Whether a request with this header is traced.
+  def answered?(value, path = "/cart", query = "")
+    app([], sample: 0, secret: SECRET).call(env(path, "QUERY_STRING" => query, "HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
+  end
+
+  def test_a_signature_holds_for_one_query
+    sign = ->(target) { Lancet::Rack.signature(SECRET, "GET", target) }
+    assert answered?(sign["/cart?page=2"], "/cart", "page=2")
+    refute answered?(sign["/cart?page=2"], "/cart", "page=3")
+    refute answered?(sign["/cart?page=2"])
+    refute answered?(sign["/cart"], "/cart", "page=2")
+    # A path that has a question mark of its own (%3F) is another one than a path and a query.
+    refute answered?(sign["/cart?page=2"], "/cart?page=2")
+    refute answered?(sign["/ca?rt?page=2"], "/ca?rt", "page=2")
+    assert answered?(sign["/cart?q=a?b"], "/cart", "q=a?b")
+    assert answered?(sign["/"], "/", nil)
+  end
+
+  def test_a_signature_is_good_once
+    # Two for one request, made in the same second.
+    one, other = Array.new(2) { Lancet::Rack.signature(SECRET, "GET", "/cart") }
+    assert answered?(one)
+    refute answered?(one)
+    assert answered?(other)
+    # What was refused was not used.
+    another = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    refute answered?(another, "/other")
+    assert answered?(another)
+  end
+
+  # printf '99999999999:ab GET 5 /cart?page=2' | openssl dgst -sha256 -hmac 'a secret of the application'; the wheel has the same test.
+  def test_a_signature_that_others_have_made
+    assert answered?("99999999999:ab:59c55ddbaa76536b52b880fa1a3190d3c7af76ad07c75f8d69563c5cd88401fe", "/cart", "page=2")
+  end
+
+  def test_used_signatures_are_remembered_within_bounds
+    signature = Lancet::Signature
+    now = Time.now
+    sign = ->(seconds) { signature.of(SECRET, "GET", "/cart", seconds: seconds, now: now) }
+    first = ->(value, at = now) { signature.first?(SECRET, value, ["GET", "/cart", ""], now: at) }
+    used = signature.instance_variable_get(:@used)
+    used.clear
+    kept = sign[60]
+    assert first[kept]
+    (signature::MOST_USED - 1).times { assert first[sign[10]] }
+    refute first[sign[10]]
+    # None was forgotten that is good for some time yet.
+    refute first[kept]
+    assert first[sign[60], now + 11]
+    refute first[kept, now + 11]
+    assert_equal 2, used.size
+  ensure
+    used&.clear
+  end
+
+  # What Rack 2 and 3 ask of headers, bodies and environments.
+  def test_what_rack_itself_asks_for
+    begin
+      require "rack/lint"
+      require "rack/mock"
+    rescue LoadError
+      skip "Rack is not installed"
+    end
+    inner = Rack::Lint.new(->(_) { [200, { "content-type" => "text/plain" }, ["served"]] })
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart?page=2")
+    asks = Rack::MockRequest.new(Rack::Lint.new(Lancet::Rack.new(inner, sample: 0, secret: SECRET, log: nil)))
+    assert_match(/ objects\z/, asks.get("/cart?page=2", "HTTP_X_LANCET_TRACE" => value)["x-lancet-trace"])
+    page = Rack::MockRequest.new(Rack::Lint.new(Lancet::Page.new(inner)))
+    assert_equal ["served", 200], [page.get("/cart").body, page.get("/lancet").status]
   end
 
   def test_where_it_is_told

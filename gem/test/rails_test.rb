@@ -11,7 +11,8 @@ class RailsTest < LancetTest
       puts "no Rails"
       exit
     end
-    require "lancet/railtie"
+    # As Bundler does for `gem "lancet"`, after Rails.
+    require "lancet"
     class HelloController < ActionController::Base
       def index
         3.times { Object.new }
@@ -55,7 +56,7 @@ class RailsTest < LancetTest
     served, page = answers(RAILS_ENV: "development")
     assert_equal "[200, \"hello\"]\n", served
     assert_match(/\A\[200, .*GET \/: /, page)
-    assert_match(%r{<td>3<td>[^<]*app.rb:11<td>Object}, page)
+    assert_match(%r{<td>3<td>[^<]*app.rb:12<td>Object}, page)
   end
 
   def test_the_page_takes_the_other_options
@@ -75,7 +76,52 @@ class RailsTest < LancetTest
     told = text.lines.map { |line| JSON.parse(line) }
     assert_equal %w[/ / / /lancet], (told.map { |one| one["request"]["path"] })
     row = told[2]["tracers"]["objects"]["lines"].find { |one| one["file"].end_with?("app.rb") && one["type"] == "Object" }
-    assert_equal [11, 3], row.values_at("line", "count")
+    assert_equal [12, 3], row.values_at("line", "count")
+  end
+
+  # All that the railtie asks of Rails, whatever its version is.
+  HOOKS = <<~'RUBY'
+    module ActiveSupport
+      class OrderedOptions < Hash
+        def method_missing(name, *values)
+          values.empty? ? self[name] : self[name.to_s.chomp("=").to_sym] = values.first
+        end
+      end
+    end
+    module Rails
+      class Railtie
+        def self.config
+          @config ||= ActiveSupport::OrderedOptions.new
+        end
+
+        def self.initializer(name, &block)
+          (@initializers ||= {})[name] = block
+        end
+      end
+
+      def self.env
+        Struct.new(:name) { define_method(:development?) { name == "development" } }.new(ENV["RAILS_ENV"])
+      end
+
+      def self.logger
+        $stdout
+      end
+    end
+    require "lancet"
+    railtie = Lancet::Railtie
+    railtie.config.lancet.sample = 1 if ENV["SAMPLE"]
+    middleware = []
+    middleware.define_singleton_method(:use) { |*words, **options| push([*words, *options.keys]) }
+    app = Struct.new(:config, :middleware).new(railtie.config, middleware)
+    railtie.instance_variable_get(:@initializers).each_value { |block| block.call(app) }
+    p middleware
+  RUBY
+
+  def test_the_railtie_loads_itself
+    found = [{ "RAILS_ENV" => "development" }, { "RAILS_ENV" => "production" }, { "RAILS_ENV" => "production", "SAMPLE" => "1" }].map do |env|
+      ruby(script: HOOKS, env: env).first
+    end
+    assert_equal ["[[Lancet::Page]]\n", "[]\n", "[[Lancet::Rack, :log, :sample]]\n"], found
   end
 
   def test_nothing_elsewhere_without_a_word

@@ -255,7 +255,7 @@ class TraceTest < LancetTest
 
   # Two methods on one line are one row, and so are two classes of one name.
   def test_one_row_for_each_line_and_type
-    eval("def first_of; Object.new; end; def second_of; Object.new; end", TOPLEVEL_BINDING, "same.rb", 7) # rubocop:disable Security/Eval
+    eval("def first_of; Object.new; end; def second_of; Object.new; end", TOPLEVEL_BINDING, "same.rb", 7)
     kinds = Array.new(2) { Class.new }
     trace = Lancet.trace { [first_of, second_of] && kinds.each(&:new) }
     assert_equal [2], (trace.objects.select { |row| row.path == "same.rb" }.map(&:born))
@@ -270,7 +270,7 @@ class TraceTest < LancetTest
   # A path is any bytes, and JSON is UTF-8.
   def test_paths_that_json_must_escape
     ["a\"b\\c.rb", "a\nb\u0001.rb", "\u00e4\u20ac.rb", "\xff\xfe.rb"].each do |path|
-      trace = Lancet.trace(&eval("-> { Object.new }", binding, path, 3)) # rubocop:disable Security/Eval
+      trace = Lancet.trace(&eval("-> { Object.new }", binding, path, 3))
       assert_equal [path.scrub("\ufffd")], (JSON.parse(trace.to_json)["tracers"]["objects"]["lines"].map { |line| line["file"] })
     end
   end
@@ -406,7 +406,7 @@ class TraceTest < LancetTest
 
   def test_many_lines
     code = Array.new(9000) { "Object.new" }.join("\n")
-    lines = eval("-> {\n#{code}\n}", binding, "many.rb", 0) # rubocop:disable Security/Eval
+    lines = eval("-> {\n#{code}\n}", binding, "many.rb", 0)
     # What Ruby itself makes at a line that runs for the first time has rows too.
     lines.call
     trace = Lancet.trace(&lines)

@@ -51,6 +51,10 @@ def python(code, **variables):
     return done.stdout.decode(), done.returncode
 
 
+class Kept:
+    """Whose objects are counted by line."""
+
+
 class Watches(unittest.TestCase):
     """What is seen."""
 
@@ -112,9 +116,25 @@ class Watches(unittest.TestCase):
                 os.getppid()
         self.assertEqual((len(outer), len(inner)), (2, 1))
 
-    def test_memory_is_not_known(self):
-        with self.assertRaisesRegex(lancet.Error, "does not know the objects of a Python: tracemalloc"):
-            lancet.mem()
+    def test_which_line_makes_and_keeps_memory(self):
+        kept = []
+        with lancet.mem() as seen:
+            for _ in range(500):
+                kept.append(Kept())
+                Kept()
+        rows = [row for row in seen if row["place"] and row["place"]["path"] == __file__]
+        of = {(row["type"], row["live"], row["dead"]) for row in rows}
+        # At either line the VM itself may make a few objects more.
+        born = [live + dead for kind, live, dead in of if kind == "(PyObject)" and live in range(500, 510)]
+        self.assertTrue(born and born[0] in range(500, 520), of)
+        self.assertTrue(any(kind == "(PyObject)" and live == 0 and dead in range(500, 520) for kind, live, dead in of), of)
+        self.assertEqual({row["record"] for row in seen}, {"row"})
+        # What the package does to ask is none of them.
+        paths = [row["place"]["path"] for row in seen if row["place"]]
+        self.assertEqual([path for path in paths if "/lancet/_" in path or "/json/" in path], [])
+        with lancet.mem(by="file") as seen:
+            kept.append(Kept())
+        self.assertIn(__file__, [row["place"]["path"] for row in seen if row["place"]])
 
     def test_the_heap(self):
         kept = {"a key of the heap": ["a text of the heap"]}

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 
 import lancet
 import lancet.asgi
 import lancet.wsgi
-from lancet import _trace
+from lancet import _signature, _trace
 from test_trace import pipe_with, sums
 
 SECRET = "a secret of the application"
@@ -101,6 +102,7 @@ class Wsgi(unittest.TestCase):
         _, headers, body = self.get(middleware, HTTP_X_LANCET_TRACE=value)
         self.assertRegex(headers["x-lancet-trace"], r"^\d+\.\d ms, \d+\.\d ms CPU.*write 1 in \d+\.\d ms$")
         self.assertEqual((body, len(self.told)), (b"served", 1))
+        value = lancet.wsgi.signature(SECRET, "GET", "/cart")
         _, headers, _ = self.get(self.middleware(self.streams, sample=0, secret=SECRET), HTTP_X_LANCET_TRACE=value)
         self.assertIn("write 2 in", headers["x-lancet-trace"])
         self.assertEqual(sums(self.told[1])["write"], (4, 4))
@@ -127,6 +129,57 @@ class Wsgi(unittest.TestCase):
         self.assertEqual(self.told, [])
         with self.assertRaises(ValueError):
             self.middleware(secret="")
+
+    def is_answered(self, value, path="/cart", query=""):
+        """Whether a request with this header is traced."""
+        middleware = self.middleware(sample=0, secret=SECRET, calls=False)
+        return "x-lancet-trace" in self.get(middleware, path, QUERY_STRING=query, HTTP_X_LANCET_TRACE=value)[1]
+
+    def test_a_signature_holds_for_one_query(self):
+        def sign(target):
+            return lancet.wsgi.signature(SECRET, "GET", target)
+
+        self.assertTrue(self.is_answered(sign("/cart?page=2"), query="page=2"))
+        self.assertFalse(self.is_answered(sign("/cart?page=2"), query="page=3"))
+        self.assertFalse(self.is_answered(sign("/cart?page=2")))
+        self.assertFalse(self.is_answered(sign("/cart"), query="page=2"))
+        # A path that has a question mark of its own (%3F) is another one than a path and a query.
+        self.assertFalse(self.is_answered(sign("/cart?page=2"), path="/cart?page=2"))
+        self.assertFalse(self.is_answered(sign("/ca?rt?page=2"), path="/ca?rt", query="page=2"))
+        self.assertTrue(self.is_answered(sign("/cart?q=a?b"), query="q=a?b"))
+
+    def test_a_signature_is_good_once(self):
+        # Two for one request, made in the same second.
+        one, other = (lancet.wsgi.signature(SECRET, "GET", "/cart") for _ in range(2))
+        self.assertTrue(self.is_answered(one))
+        self.assertFalse(self.is_answered(one))
+        self.assertTrue(self.is_answered(other))
+        # What was refused was not used.
+        another = lancet.wsgi.signature(SECRET, "GET", "/cart")
+        self.assertFalse(self.is_answered(another, path="/other"))
+        self.assertTrue(self.is_answered(another))
+
+    def test_a_signature_that_others_have_made(self):
+        # printf '99999999999:ab GET 5 /cart?page=2' | openssl dgst -sha256 -hmac 'a secret of the application'; the gem has the same test.
+        made = "99999999999:ab:59c55ddbaa76536b52b880fa1a3190d3c7af76ad07c75f8d69563c5cd88401fe"
+        self.assertTrue(self.is_answered(made, query="page=2"))
+
+    def test_used_signatures_are_remembered_within_bounds(self):
+        used = _signature.Used()
+        request = ("GET", "/cart", "")
+
+        def is_first(seconds=60, value=None):
+            return used.is_first(SECRET, value or lancet.wsgi.signature(SECRET, "GET", "/cart", seconds=seconds), request)
+
+        with unittest.mock.patch.object(_signature, "MOST_USED", 3):
+            kept = lancet.wsgi.signature(SECRET, "GET", "/cart")
+            self.assertTrue(is_first(value=kept))
+            self.assertEqual([is_first(seconds=10) for _ in range(3)], [True, True, False])
+            # None was forgotten that is good for some time yet.
+            self.assertFalse(is_first(value=kept))
+            with unittest.mock.patch.object(_signature.time, "time", return_value=time.time() + 11):
+                self.assertTrue(is_first())
+                self.assertFalse(is_first(value=kept))
 
     def test_where_it_is_told(self):
         log = io.StringIO()
@@ -187,10 +240,9 @@ while attempts() == before:
 
 
     def test_whatever_fails_of_a_trace_the_request_is_served(self):
-        asks = {"HTTP_X_LANCET_TRACE": lancet.wsgi.signature(SECRET, "GET", "/cart")}
         for what in broken_traces():
             for app, body in ((self.app, b"served"), (self.streams, b"part" * 3)):
-                for more in ({}, asks):
+                for more in ({}, {"HTTP_X_LANCET_TRACE": lancet.wsgi.signature(SECRET, "GET", "/cart")}):
                     with self.subTest(what, app=app, asked=bool(more)):
                         status, _, parts = self.get(self.middleware(app, sample=1, calls=False, secret=SECRET), **more)
                         self.assertEqual((status, parts), ("200 OK", body))
@@ -219,13 +271,13 @@ class Asgi(unittest.TestCase):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"served"})
 
-    async def get(self, middleware, path, headers=()):
+    async def get(self, middleware, path, headers=(), query=b""):
         sent = []
 
         async def send(message):
             sent.append(message)
 
-        await middleware({"type": "http", "method": "GET", "path": path, "headers": list(headers)}, None, send)
+        await middleware({"type": "http", "method": "GET", "path": path, "query_string": query, "headers": list(headers)}, None, send)
         return sent
 
     def middleware(self, app=None, **options):
@@ -233,9 +285,8 @@ class Asgi(unittest.TestCase):
         return lancet.asgi.Middleware(app or self.app, **options)
 
     def test_whatever_fails_of_a_trace_the_request_is_served(self):
-        asks = [(b"x-lancet-trace", lancet.asgi.signature(SECRET, "GET", "/1").encode())]
         for what in broken_traces():
-            for headers in ((), asks):
+            for headers in ((), [(b"x-lancet-trace", lancet.asgi.signature(SECRET, "GET", "/1").encode())]):
                 with self.subTest(what, asked=bool(headers)):
                     traced = self.middleware(sample=1, calls=False, secret=SECRET)
                     sent = asyncio.run(self.get(traced, "/1", headers))
@@ -272,6 +323,12 @@ class Asgi(unittest.TestCase):
         self.assertIn(b"write 3 in", dict(sent[0]["headers"])[b"x-lancet-trace"])
         asyncio.run(self.get(middleware, "/4", [(b"x-lancet-trace", value)]))
         self.assertEqual(len(self.told), 1)
+
+    def test_a_signature_holds_for_one_query_and_once(self):
+        middleware = self.middleware(sample=0, secret=SECRET, calls=False)
+        headers = [(b"x-lancet-trace", lancet.asgi.signature(SECRET, "GET", "/1?page=2").encode())]
+        found = [dict(asyncio.run(self.get(middleware, "/1", headers, query))[0]["headers"]) for query in (b"page=3", b"", b"page=2", b"page=2")]
+        self.assertEqual([b"x-lancet-trace" in one for one in found], [False, False, True, False])
 
     def test_what_is_raised_and_cancelled(self):
         began = None

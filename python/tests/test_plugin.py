@@ -79,6 +79,8 @@ class Plugin(unittest.TestCase):
             said = self.said_of(folder, TESTS)
             file = pathlib.Path(folder, "test_limits.py")
         self.assertIn("4 failed, 3 passed", said)
+        # pluggy from 1.2 on warns of a wrapper of the old kind that raises.
+        self.assertNotIn("PluggyTeardownRaisedWarning", said)
         self.assertIn("getppid was called 2 times, at most 1 allowed:", said)
         self.assertIn(f"getppid() at {file}:{TESTS.splitlines().index('def test_beyond():') + 2}", said)
         self.assertIn("getppid was called 1 times, at most 0 allowed:", said)

@@ -27,9 +27,6 @@ use crate::ui::sink::Sink;
 /// The time between two looks unless the user says otherwise.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Closer together, the process would do little but stand still.
-const SHORTEST: Duration = Duration::from_millis(1);
-
 /// Between two looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -80,7 +77,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         states: true,
         ..Wanted::default()
     };
-    let interval = request.every.unwrap_or(INTERVAL).max(SHORTEST);
+    let interval = request.every.unwrap_or(INTERVAL);
     let mut losses = Losses::default();
     let mut sampling = Sampling::default();
     let (began, started) = (SystemTime::now(), Instant::now());

@@ -204,7 +204,7 @@
 //! suspend a coroutine that does not run. What tells the two sides of a coroutine apart is the lowest bit of its link
 //! (module `arch`): it is set while the coroutine stands still. A suspender asks it, and panics if the coroutine does not run,
 //! before anything is passed over: else a yielded value would arrive in the body as an input. It is one bit of a word that a
-//! switch reads and writes anyway, and the cost cannot be told from noise (docs/switch.md has the measurement).
+//! switch reads and writes anyway, and the cost cannot be told from noise (benches/switch/RESULTS.md has the measurement).
 //!
 //! So a link is used once, by the side that it is for: a resume takes a marked one and leaves one without a mark, a suspend
 //! and the end of a body take one without and leave a marked one or none. Each value arrives where its type is expected,

@@ -9,7 +9,7 @@ module Lancet
   class Births
     GONE = "what was counted is gone: the agent has left"
     # What is made by code below it is not told.
-    FOLDER = File.expand_path("../..", __FILE__) + "/"
+    FOLDER = "#{File.expand_path("..", __dir__)}/"
     MOST_PARTS = 64
     private_constant :GONE, :MOST_PARTS
 

@@ -79,11 +79,9 @@ module Lancet
     # The companion tracks nothing from a count on until we say so.
     def paused
       @companion.synchronize do
-        begin
-          yield
-        ensure
-          resume
-        end
+        yield
+      ensure
+        resume
       end
     end
 

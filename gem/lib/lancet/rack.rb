@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "openssl"
+require_relative "signature"
 require_relative "tracer"
 
 module Lancet
@@ -12,32 +12,12 @@ module Lancet
   class Rack
     HEADER = "HTTP_X_LANCET_TRACE"
     ANSWER = "x-lancet-trace"
-    DIGEST = "SHA256"
-    private_constant :HEADER, :ANSWER, :DIGEST
+    private_constant :HEADER, :ANSWER
 
-    class << self
-      # The value of the header `X-Lancet-Trace` that has one request traced, within so many seconds.
-      def signature(secret, method, path, seconds: 60, now: Time.now)
-        until_then = now.to_i + seconds
-        "#{until_then}:#{sign(secret, method, path, until_then)}"
-      end
-
-      # Whether such a value is one for this request, now.
-      def signed?(secret, value, method, path, now: Time.now)
-        until_then, signature = value.b.split(":", 2)
-        return false unless until_then&.match?(/\A\d{1,12}\z/) && signature && Integer(until_then, 10) >= now.to_i
-
-        # Compared under a key that nobody knows, so the time that it takes tells nothing.
-        key = OpenSSL::Random.random_bytes(32)
-        wanted = sign(secret, method, path, Integer(until_then, 10))
-        OpenSSL::HMAC.digest(DIGEST, key, wanted) == OpenSSL::HMAC.digest(DIGEST, key, signature)
-      end
-
-      private
-
-      def sign(secret, method, path, until_then)
-        OpenSSL::HMAC.hexdigest(DIGEST, secret, "#{until_then} #{method} #{path}")
-      end
+    # The value of the header `X-Lancet-Trace` that has one request traced, once and within so many seconds. `target` is its path and, behind a `?`, its query: the
+    # path as the application sees it, decoded, and the query as it is sent.
+    def self.signature(secret, method, target, seconds: 60, now: Time.now)
+      Signature.of(secret, method, target, seconds: seconds, now: now)
     end
 
     # With a `secret`, a request with a header of `signature` is traced and told whatever the sample and the threshold say, and is
@@ -69,7 +49,7 @@ module Lancet
 
     # What is told of a request that is traced, and whether it has asked for that; nil: it is not traced.
     def chosen(env)
-      asked = @secret && env.key?(HEADER) && Rack.signed?(@secret, env[HEADER], env["REQUEST_METHOD"], Trace.path_of(env))
+      asked = @secret && env.key?(HEADER) && Signature.first?(@secret, env[HEADER], [env["REQUEST_METHOD"], Trace.path_of(env), env["QUERY_STRING"]])
       [Trace.request_of(env), asked] if asked || @tracer.chosen?
     end
 

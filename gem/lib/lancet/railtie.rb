@@ -15,7 +15,8 @@ module Lancet
       page = options.delete(:page) { ::Rails.env.development? }
       if page
         options[:path] = page unless page == true
-        app.middleware.use(Page, **options.except(:sample, :threshold))
+        # Not `except`, which Ruby 2.7 has from ActiveSupport alone, where somebody has loaded it.
+        app.middleware.use(Page, **options.reject { |name, _| %i[sample threshold].include?(name) })
       elsif !options.empty?
         app.middleware.use(Rack, log: ::Rails.logger, **options)
       end

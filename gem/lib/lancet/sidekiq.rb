@@ -23,10 +23,17 @@ module Lancet
 
     # Of a job its class, queue and id are told, and no arguments, which may hold secrets.
     def call(_worker, job, queue, &work)
-      told = @tracer.border { { job: job["class"].to_s, queue: queue.to_s, id: job["jid"].to_s } if @tracer.chosen? }
+      told = @tracer.border { { job: name_of(job).to_s, queue: queue.to_s, id: job["jid"].to_s } if @tracer.chosen? }
       return yield unless told
 
       @tracer.trace(told, &work).first
+    end
+
+    private
+
+    # Jobs of Active Job have one class; Sidekiq itself logs these names.
+    def name_of(job)
+      job["display_class"] || job["wrapped"] || job["class"]
     end
   end
 end

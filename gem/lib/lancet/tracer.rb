@@ -120,12 +120,10 @@ module Lancet
     # What the program does to tell a trace may fail in any way.
     def apart(&block)
       Thread.handle_interrupt(LATER) do
-        begin
-          block.call
-        rescue StandardError => e
-          refuse(e)
-          nil
-        end
+        block.call
+      rescue StandardError => e
+        refuse(e)
+        nil
       end
     end
 

@@ -7,8 +7,12 @@
 See README.md.
 """
 
+from __future__ import annotations
+
 import os
 import warnings
+from collections.abc import Collection
+from typing import Any
 
 from . import _watch
 from ._error import Error, Lost
@@ -19,24 +23,24 @@ __all__ = ["Error", "Lost", "Trace", "Watch", "calls", "heap", "mem", "stack", "
 __version__ = "0.1.0"
 
 
-def calls(*functions, **options):
+def calls(*functions: str, **options: Any) -> Watch:
     """The calls of these C functions: a context manager. Options are those of `lancet calls`: `preset="sql"`."""
     names = [word for function in functions for word in ("-x", function)]
     return Watch("calls", names + _watch.words(options))
 
 
-def syscalls(*names, **options):
+def syscalls(*names: str, **options: Any) -> Watch:
     """The system calls of these names, or all: a context manager. Options are those of `lancet syscalls`."""
     chosen = ["-e", "trace=" + ",".join(names)] if names else []
     return Watch("syscalls", chosen + _watch.words(options))
 
 
-def trace(calls=True):
+def trace(calls: bool | Collection[str] = True) -> Trace:
     """What this thread does in a block: a context manager. With `calls` (True, or a list of groups) queries, reads, writes and connects with their time."""
     return Trace(calls)
 
 
-def heap(file, contents=False):
+def heap(file: str | os.PathLike[str], contents: bool = False) -> str:
     """Saves the whole heap, who refers to whom and by what name, in a file that `lancet heap FILE` reads and only its owner may. What each object holds is in
     it only with `contents`. Returns the file's name; what could not be saved is a warning."""
     path = os.path.abspath(file)
@@ -49,11 +53,12 @@ def heap(file, contents=False):
     return path
 
 
-def mem(*_, **__):
-    """Which line holds the memory. `lancet mem` does that for Ruby alone, so this says what does it for Python."""
-    raise Error("lancet mem does not know the objects of a Python: tracemalloc tells the line of each, and lancet.heap() saves who keeps them")
+def mem(**options: Any) -> Watch:
+    """What is made while the block runs, and what of it still lives at its end, by line and type, of all threads: a context manager. Options are those of
+    `lancet mem`: `by="file"`, `no_gc=True`."""
+    return Watch("mem", _watch.words(options), only="row")
 
 
-def stack(**options):
+def stack(**options: Any) -> list[dict[str, Any]]:
     """What each thread does now, and where: a list of dicts. Options are those of `lancet stack`."""
     return _watch.run("stack", _watch.words(options))

@@ -1,5 +1,7 @@
 """`python -m lancet …`: the program itself."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -7,7 +9,7 @@ from . import _program
 from ._error import Error
 
 
-def main():
+def main() -> None:
     """Becomes the program."""
     try:
         program = _program.path()

@@ -3,14 +3,18 @@
 Each process has its own. It is started when it is first needed; a child of a fork starts another one.
 """
 
+from __future__ import annotations
+
 # Not `socket`, whose functions a library as gevent may have replaced.
 import _socket
 import contextlib
-import json
 import os
 import select
 import subprocess
 import threading
+from json.decoder import JSONDecoder
+from json.encoder import encode_basestring_ascii
+from typing import Any, Callable, cast
 
 from . import _permission, _program
 from ._error import Error, Lost
@@ -27,6 +31,30 @@ QUIET = _socket.MSG_NOSIGNAL
 SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
 HANDLER = "lancet is asked already by the code that this handler of a signal has interrupted: have a thread ask"
 HERE = os.path.dirname(os.path.abspath(__file__))
+# `json.loads` and `json.dumps` make objects at lines of their own, which `lancet.mem()` could not tell from the program's.
+_decode: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def _read(line: bytes) -> Any:
+    """The value of a line of JSON."""
+    try:
+        return _decode(line.decode(), 0)[0]
+    except StopIteration as stopped:
+        raise ValueError(f"no JSON at {stopped.value}") from None
+
+
+def _written(value: Any) -> str:
+    """A request as JSON: its words, numbers, lists, True, False and None."""
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return "{" + ",".join([f"{encode_basestring_ascii(name)}:{_written(one)}" for name, one in pairs]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([_written(one) for one in cast("list[Any]", value)]) + "]"
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 class _Silent(Lost):
@@ -35,11 +63,11 @@ class _Silent(Lost):
 
 # A handler of a signal may come into the lock, which its thread has then: `_starting` tells it.
 _lock = threading.RLock()
-_current = None
+_current: Companion | None = None
 _starting = False
 
 
-def _after_fork():
+def _after_fork() -> None:
     # Another thread of the parent's may have had the lock.
     global _lock, _current, _starting
     _lock = threading.RLock()
@@ -52,7 +80,7 @@ def _after_fork():
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def current():
+def current() -> Companion:
     """Returns the companion of this process, and starts one if it has none or its companion has ended."""
     global _current, _starting
     with _lock:
@@ -67,7 +95,7 @@ def current():
         return _current
 
 
-def begin(**request):
+def begin(**request: Any) -> tuple[Companion, Any, list[dict[str, Any]]]:
     """Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced. Returns the
     companion, the result and the records."""
     companion = current()
@@ -85,14 +113,14 @@ class Companion:
     """The connection of one process to its companion. Requests of several threads wait for each other; when the companion has
     ended it is used no more, and `current` starts another one."""
 
-    def __init__(self):
-        self.pid = None
+    def __init__(self) -> None:
+        self.pid: int | None = None
         self._owner = os.getpid()
         self._lock = threading.RLock()
         self._is_asked = False
         self._pending = b""
         self._last = 0
-        self._socket = None
+        self._socket: _socket.socket | None = None
         try:
             self._start()
         except OSError as error:
@@ -102,15 +130,15 @@ class Companion:
             self.abandon()
             raise
 
-    def is_over(self):
+    def is_over(self) -> bool:
         """Whether the companion is known to have ended, or is another process's."""
         return self._socket is None or self.is_forked()
 
-    def is_forked(self):
+    def is_forked(self) -> bool:
         """Whether the companion is a parent's, because this process is the child of a fork: it must not be asked."""
         return self._owner != os.getpid()
 
-    def ask(self, **request):
+    def ask(self, **request: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Asks for something; the result and the records.
 
         An exception that comes within (KeyboardInterrupt) ends the companion: nobody could tell any more what it has done.
@@ -135,14 +163,15 @@ class Companion:
             finally:
                 self._is_asked = False
 
-    def _check(self):
-        if self.is_over():
+    def _check(self) -> _socket.socket:
+        if self._socket is None or self.is_forked():
             raise Lost(ENDED)
+        return self._socket
 
-    def abandon(self):
+    def abandon(self) -> None:
         """Has the companion leave and end, and closes our end of the socket. Children of a fork may have it too, so that it would not hear of that; and a
         child only closes its own."""
-        if not self.is_over():
+        if self._socket is not None and not self.is_forked():
             with contextlib.suppress(OSError):
                 # What stands before it in the socket may be a part of a request.
                 self._socket.send(b'\n{"id":0,"do":"leave"}\n', QUIET | _socket.MSG_DONTWAIT)
@@ -151,13 +180,14 @@ class Companion:
             with contextlib.suppress(OSError):
                 ours.close()
 
-    def _start(self):
+    def _start(self) -> None:
         program = _program.path()
         words = [program, "companion", "--pid", str(os.getpid()), "--hide", HERE]
-        self._socket, theirs = _socket.socketpair()
+        ours, theirs = _socket.socketpair()
+        self._socket = ours
         try:
             # The program may have set a time limit for all its sockets.
-            self._socket.settimeout(None)
+            ours.settimeout(None)
             theirs.settimeout(None)
             # It starts the companion, which is not our child, and ends.
             subprocess.run(words, stdin=theirs.fileno(), stdout=theirs.fileno(), check=False)
@@ -169,37 +199,38 @@ class Companion:
                 f"lancet {hello['lancet']} speaks protocol {hello['protocol']}, and this package {PROTOCOL}:"
                 " install the same version of both, or unset LANCET_BIN"
             )
-        self.pid = hello["pid"]
-        _permission.give(self.pid)
+        pid: int = hello["pid"]
+        self.pid = pid
+        _permission.give(pid)
 
-    def _hello(self, program):
+    def _hello(self, program: str) -> dict[str, Any]:
         """The companion's first line."""
         try:
-            hello = json.loads(self._line())
+            hello: Any = _read(self._line())
         except Lost:
             raise Error(f"{program} has not answered: is it a lancet, and not one of another machine?") from None
         except ValueError:
             hello = None
-        if not isinstance(hello, dict) or not isinstance(hello.get("protocol"), int) or not isinstance(hello.get("pid"), int):
-            raise Error(
-                f"the first line that {program} writes is no companion's: is it a lancet, or a script that writes something before?"
-            )
-        return hello
+        if isinstance(hello, dict):
+            told = cast("dict[str, Any]", hello)
+            if isinstance(told.get("protocol"), int) and isinstance(told.get("pid"), int):
+                return told
+        raise Error(f"the first line that {program} writes is no companion's: is it a lancet, or a script that writes something before?")
 
-    def _tell(self, request):
-        text = json.dumps(request).encode() + b"\n"
+    def _tell(self, request: dict[str, Any]) -> None:
+        text = _written(request).encode() + b"\n"
         try:
             while text:
-                text = text[self._socket.send(text, QUIET) :]
+                text = text[self._check().send(text, QUIET) :]
         except OSError:
             # It has ended, or the program has closed what is not its own.
             self.abandon()
             raise Lost(ENDED) from None
 
-    def _answer(self):
-        records = []
+    def _answer(self) -> tuple[Any, list[dict[str, Any]]]:
+        records: list[dict[str, Any]] = []
         while True:
-            answer = json.loads(self._line())
+            answer = _read(self._line())
             if answer["id"] != self._last:
                 continue
             if "ok" in answer:
@@ -210,17 +241,18 @@ class Companion:
                 raise Lost(answer["gone"])
             records.append(answer["record"])
 
-    def _line(self):
+    def _line(self) -> bytes:
         pieces = [self._pending]
         # Not `select`, which knows no descriptor beyond 1,023.
+        ours = self._check()
         wanted = select.poll()
-        wanted.register(self._socket.fileno(), select.POLLIN)
+        wanted.register(ours.fileno(), select.POLLIN)
         while b"\n" not in pieces[-1]:
             if not wanted.poll(PATIENCE * 1000):
                 self.abandon()
                 raise _Silent(SILENT)
             try:
-                piece = self._socket.recv(65536)
+                piece = ours.recv(65536)
             except OSError:
                 # The program has closed what is not its own.
                 piece = b""

@@ -4,10 +4,13 @@
 A thread sets a mark where a stretch begins and where it ends, and asks only then what lies between, if anybody wants to know.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import threading
-from collections import namedtuple
+from collections.abc import Collection
+from typing import Literal, NamedTuple
 
 from . import _companion
 from ._error import Lost
@@ -17,16 +20,27 @@ USUAL = ("read", "write", "connect", "mysql", "postgres", "sqlite", "memcached",
 # A mark is a call of `getenv`, which is hooked too: nobody else asks for such a name.
 MARK = "LANCET_TRACE_"
 
-#: What was called of one group: how often, for how many seconds, and the bytes that were moved or got.
-Sum = namedtuple("Sum", "calls time bytes")
+
+
+class Sum(NamedTuple):
+    """What was called of one group: how often, for how many seconds, and the bytes that were moved or got."""
+
+    calls: int
+    time: float
+    bytes: int
+
+    def plus(self, other: Sum) -> Sum:
+        """The sum of both."""
+        return Sum(self.calls + other.calls, self.time + other.time, self.bytes + other.bytes)
+
 
 _lock = threading.RLock()
-_all = {}
+_all: dict[tuple[str, ...], Counters] = {}
 # Marks are numbered for the process: each `lancet calls` sees the marks of all threads, also those that are meant for another one.
 _numbers = itertools.count(1)
 
 
-def _after_fork():
+def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     _all.clear()
@@ -35,7 +49,13 @@ def _after_fork():
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def of(groups):
+def together(one: dict[str, Sum], other: dict[str, Sum]) -> dict[str, Sum]:
+    """Sums of what two threads have called."""
+    none = Sum(0, 0.0, 0)
+    return {group: one.get(group, none).plus(other.get(group, none)) for group in {**one, **other}}
+
+
+def of(groups: Literal[True] | Collection[str]) -> Counters:
     """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
     names = _names(groups)
     with _lock:
@@ -45,13 +65,13 @@ def of(groups):
         return found
 
 
-def are_there(groups):
+def are_there(groups: Literal[True] | Collection[str]) -> bool:
     """Whether the functions of these groups are hooked, as far as is known, so that `of` has nothing to wait for."""
     found = _all.get(_names(groups))
     return found is not None and found.is_there()
 
 
-def _names(groups):
+def _names(groups: Literal[True] | Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(USUAL if groups is True else groups))
 
 
@@ -59,7 +79,7 @@ class Counters:
     """The functions of some groups, hooked in this process from when the object is made until its companion ends. `of` keeps one for
     each choice of groups, which all threads use."""
 
-    def __init__(self, groups):
+    def __init__(self, groups: Collection[str]) -> None:
         # ctypes is loaded only where it is needed. PyDLL calls with the interpreter's lock held, because a mark takes less than giving it up.
         import ctypes
 
@@ -69,18 +89,18 @@ class Counters:
         self._watch = answer["watch"]
         self._gone = False
 
-    def is_there(self):
+    def is_there(self) -> bool:
         """Whether calls are still counted, as far as is known: one question that fails (too many calls were made since) is no reason to have all functions
         hooked once more."""
         return not self._gone and not self._companion.is_over()
 
-    def mark(self):
+    def mark(self) -> int:
         """Sets a mark in the calls of this thread, and returns its number, which no other mark of this process has."""
         number = next(_numbers)
         self._getenv(b"%s%d" % (MARK.encode(), number))
         return number
 
-    def between(self, stretches):
+    def between(self, stretches: list[tuple[int, int]]) -> tuple[dict[str, Sum], list[str]]:
         """Sums by group of what lies in these stretches, pairs of marks; sentences about what may be missing in them."""
         try:
             ended, records = self._companion.ask(do="between", watch=self._watch, stretches=stretches)

@@ -2,27 +2,34 @@
 
 The module `greenlet` is asked only where the program has loaded it, and only while a trace is open on that thread."""
 
+from __future__ import annotations
+
 import sys
 import threading
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable
+
+if TYPE_CHECKING:
+    from ._trace import Trace
 
 _here = threading.local()
 
 
-class _Greenlets:
+class Greenlets:
     """The traces of one thread by the greenlet that has begun them. A trace is paused when its greenlet goes, and goes on when it comes again."""
 
-    def __init__(self, module):
+    def __init__(self, module: ModuleType) -> None:
         self._module = module
-        self._traces = {}
-        self._paused = set()
-        self._before = None
+        self._traces: dict[Any, list[Trace]] = {}
+        self._paused: set[Trace] = set()
+        self._before: Callable[[str, Any], object] | None = None
 
-    def begin(self, trace):
+    def begin(self, trace: Trace) -> None:
         if not self._traces:
             self._before = self._module.settrace(self._switched)
         self._traces.setdefault(self._module.getcurrent(), []).append(trace)
 
-    def end(self, trace):
+    def end(self, trace: Trace) -> None:
         for of, traces in list(self._traces.items()):
             if trace in traces:
                 traces.remove(trace)
@@ -34,7 +41,7 @@ class _Greenlets:
             self._module.settrace(self._before)
             self._before = None
 
-    def _switched(self, event, greenlets):
+    def _switched(self, event: str, greenlets: Any) -> None:
         if self._before is not None:
             self._before(event, greenlets)
         if event not in ("switch", "throw"):
@@ -53,22 +60,22 @@ class _Greenlets:
                 trace.resume()
 
 
-class _Tasks:
+class Tasks:
     """Whether the event loop went on to others while a block ran in one of its tasks."""
 
-    def __init__(self, asyncio, loop):
+    def __init__(self, asyncio: ModuleType, loop: Any) -> None:
         self._asyncio, self._loop = asyncio, loop
         self._others = self._count()
         self._turned = False
         self._handle = loop.call_soon(self._turn)
 
-    def _count(self):
+    def _count(self) -> int:
         return len(self._asyncio.all_tasks(self._loop) - {self._asyncio.current_task(self._loop)})
 
-    def _turn(self):
+    def _turn(self) -> None:
         self._turned = True
 
-    def end(self):
+    def end(self) -> str | None:
         """A sentence about what may be in the trace and is not the block's; None if nothing is."""
         self._handle.cancel()
         others = max(self._others, self._count())
@@ -77,7 +84,7 @@ class _Tasks:
         return f"its task has waited for the event loop, and what other tasks ({others}) have done meanwhile is in it"
 
 
-def _is_below(one, other):
+def _is_below(one: Any, other: Any) -> bool:
     """Whether a greenlet has another as its parent, or as a parent of that."""
     while one is not None:
         one = one.parent
@@ -86,23 +93,23 @@ def _is_below(one, other):
     return False
 
 
-def greenlets():
+def greenlets() -> Greenlets | None:
     """The traces of this thread's greenlets; None where the program has none."""
     module = sys.modules.get("greenlet")
-    if not hasattr(module, "settrace"):
+    if module is None or not hasattr(module, "settrace"):
         return None
-    known = getattr(_here, "greenlets", None)
+    known: Greenlets | None = getattr(_here, "greenlets", None)
     if known is None:
-        known = _here.greenlets = _Greenlets(module)
+        known = _here.greenlets = Greenlets(module)
     return known
 
 
-def tasks():
+def tasks() -> Tasks | None:
     """The tasks beside the one that asks; None where no task of asyncio's asks."""
     asyncio = sys.modules.get("asyncio")
     # A module that is being loaded has not everything yet.
     running = getattr(asyncio, "_get_running_loop", None)
     loop = running and running()
-    if loop is None or asyncio.current_task(loop) is None:
+    if asyncio is None or loop is None or asyncio.current_task(loop) is None:
         return None
-    return _Tasks(asyncio, loop)
+    return Tasks(asyncio, loop)

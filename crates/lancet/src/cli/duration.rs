@@ -52,13 +52,26 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads the time between two looks. Each look stops the guest for a moment, so there is a
-/// shortest one.
+/// The shortest time between two looks at stacks: closer together, the process would do little but stand still.
+pub const SHORTEST_OF_STACKS: Duration = Duration::from_millis(1);
+
+/// Reads the time between two counts of objects. Each stops the guest for a moment, so there is a shortest one.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
-    const SHORTEST: Duration = Duration::from_millis(100);
+    at_least(text, Duration::from_millis(100))
+}
+
+/// Reads the time between two looks at stacks, which hold the guest for less.
+pub fn parse_interval_of_stacks(text: &str) -> Result<Duration, String> {
+    at_least(text, SHORTEST_OF_STACKS)
+}
+
+fn at_least(text: &str, shortest: Duration) -> Result<Duration, String> {
     let interval = parse(text)?;
-    if interval < SHORTEST {
-        return Err("each look stops the process for a moment: at least 100ms between them".into());
+    if interval < shortest {
+        return Err(format!(
+            "each look stops the process for a moment: at least {}ms between them",
+            shortest.as_millis()
+        ));
     }
     Ok(interval)
 }
@@ -111,5 +124,8 @@ mod tests {
         let reason = "each look stops the process for a moment: at least 100ms between them";
         assert_eq!(parse_interval("10ms"), Err(reason.into()));
         assert_eq!(parse_interval("100ms"), Ok(Duration::from_millis(100)));
+        let reason = "each look stops the process for a moment: at least 1ms between them";
+        assert_eq!(parse_interval_of_stacks("500us"), Err(reason.into()));
+        assert_eq!(parse_interval_of_stacks("1ms"), Ok(SHORTEST_OF_STACKS));
     }
 }

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What is said with `--companion` when every process is open.
+/// What is said with `--companion` when every process is open; `lancet mem` says it, too.
 pub const READY: &str = "ready";
 /// What a line on standard error begins with, with `--companion`, that is about calls which are not told: of functions that are not hooked.
 pub const LACKS: &str = "lacks: ";

@@ -106,6 +106,16 @@ fn what_middleware_traces() {
 }
 
 #[test]
+fn what_jobs_are_traced() {
+    test("sidekiq");
+}
+
+#[test]
+fn what_it_is_built_of() {
+    test("package");
+}
+
+#[test]
 fn what_rails_shows() {
     test("rails");
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `gem` | `gem/`: built by rake, installed by `gem install FILE`, `gem/test/*_test.rb` on what was installed |
 //! | `package` | a package is built once for all tests |
+//! | `release` | the files of `make dist`: the same bytes whoever makes them; `make uninstall` |
 //! | `wheel` | `python/`: built, installed by `pip install FILE`, `python/tests` on what was installed |
 //!
 //! The tests of each are in its own language, because what they test is what a program sees of itself. `LANCET_RUBIES` and
@@ -12,6 +13,7 @@
 
 mod gem;
 mod package;
+mod release;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -12,7 +12,7 @@ use crate::{folder, succeeds};
 fn built(place: &TempDir) -> PathBuf {
     made("python", "wheel", place, |into| {
         let mut build = Command::new("/usr/bin/python3");
-        build.arg(folder("python").join("build_wheel"));
+        build.arg(folder("python").join("backend.py"));
         succeeds(build.arg(tool()).arg(into)).trim().into()
     })
 }
@@ -98,6 +98,27 @@ fn what_requests_of_a_server_do() {
             succeeds(command(&python, &packages).arg("tests/test_server.py"));
         }
     }
+}
+
+/// The middleware as `MIDDLEWARE` names it, sync and async.
+#[test]
+fn what_requests_of_django_do() {
+    let place = TempDir::new("wheel-django-middleware");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel django middleware") {
+        if python.runs("wheel django middleware", "import django, asgiref") {
+            succeeds(command(&python, &packages).arg("tests/test_django_middleware.py"));
+        }
+    }
+}
+
+/// What `backend.py` builds, and what pip builds by it.
+#[test]
+fn what_it_is_built_of() {
+    // It is built where the repository is.
+    let sources = folder("python").join("src");
+    let python = Interpreter::system("python");
+    succeeds(command(&python, &sources).arg("tests/test_package.py"));
 }
 
 /// The middleware in a real WSGI server, beside a database that counts what it is asked.

@@ -61,6 +61,9 @@ const CONSTANT: u8 = 1;
 const ZVAL_TYPE: u64 = 8;
 const UNDEF: u8 = 0;
 
+/// More than the bytes of a `zend_generator`, which has some 300.
+const MOST_OF_GENERATOR: u64 = 512;
+
 /// Frames of one walk, and generators of one chain, at most.
 const MOST_FRAMES: u32 = 1 << 18;
 const MOST_GENERATORS: u32 = 1 << 12;
@@ -355,13 +358,18 @@ impl<M: Memory> Frames<'_, '_, M> {
         Ok(None)
     }
 
-    /// Returns the generators that a frame without function stands for.
+    /// Returns the generators that a frame without function stands for. Such a frame is a part of the outermost one (`execute_fake`,
+    /// `zend_generators.h`). Up to 8.1 the engine has another one: `zend_call_function` puts a copy of the caller's frame, without its
+    /// function and with its object, on the C stack for a magic call (`zend_execute_API.c`); nothing is read of that object.
     fn waiting_at(&self, data: u64) -> Result<Option<Waiting>, Error> {
         let memory = self.php.memory;
         if memory.u32(data.wrapping_add(INFO))? & TYPE_BITS != OBJECT {
             return Ok(None);
         }
         let outermost = memory.u64(data.wrapping_add(THIS))?;
+        if data.wrapping_sub(outermost) >= MOST_OF_GENERATOR {
+            return Ok(None);
+        }
         let mut generator = outermost;
         for count in 0..MOST_GENERATORS {
             // The last is the one that runs, whose frame came before.

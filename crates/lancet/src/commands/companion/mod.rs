@@ -1,6 +1,6 @@
 //! `lancet companion`: serves the program that has started it, for the doors from inside (`gem/`, `python/`).
 //!
-//! A program cannot open itself, so it starts a lancet that opens it, and asks that one through two pipes: a request a line,
+//! A program cannot open itself, so it starts a lancet that opens it, and asks that one through a socket: a request a line,
 //! answers a line ([docs/inside.md](../../../../../docs/inside.md)). The companion stays, because opening takes milliseconds and a
 //! request some microseconds.
 //!

@@ -1,4 +1,4 @@
-//! Commands that are run for the guest: `calls`, `syscalls`, `stack` and `heap` with `--json`, as they are from outside.
+//! Commands that are run for the guest: `calls`, `syscalls`, `mem`, `stack` and `heap` with `--json`, as they are from outside.
 //!
 //! Each is a lancet of its own that we start, so nothing of what they do is written twice. Where Yama lets a process be traced
 //! by those it has named, it has named us, and that holds for our children too (`task_is_descendant`, security/yama/yama_lsm.c).
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub type Meanwhile<'a> = &'a mut dyn FnMut();
 
 /// The commands that are watches, and those that end by themselves.
-const WATCHES: [&str; 2] = ["calls", "syscalls"];
+const WATCHES: [&str; 3] = ["calls", "syscalls", "mem"];
 const RUNS: [&str; 2] = ["stack", "heap"];
 
 /// The watches of a guest that are open.

@@ -37,6 +37,11 @@ pub struct MemArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
+    /// The companion that has started this and waits: say `ready` on standard error when every process is open, and end
+    /// with it
+    #[arg(long, value_name = "PID", hide = true, requires = "pids")]
+    pub companion: Option<i32>,
+
     /// Open its child processes as well (a preforking server's workers), merged and per worker
     #[arg(long, help_heading = TARGET)]
     pub children: bool,

@@ -12,6 +12,7 @@ use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
+use crate::watching::READY;
 
 /// Runs `lancet mem` and returns the exit code.
 pub fn run(args: MemArgs) -> anyhow::Result<u8> {
@@ -33,11 +34,17 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
 
 /// Opens running processes, reports on them until it is time to leave, and returns the exit code.
 fn attach(args: MemArgs) -> anyhow::Result<u8> {
+    if let Some(companion) = args.companion {
+        interrupt::end_with(companion)?;
+    }
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
     let sink = sink.in_form(args.chosen().form);
     let mut reporter = args.reporter(sink);
     let mut guests = Guests::open(&args, on_screen)?;
+    if args.companion.is_some() {
+        tell!("{READY}");
+    }
     let watched = failure::catch(|| {
         if on_screen {
             show(&args, &mut guests, &mut reporter)

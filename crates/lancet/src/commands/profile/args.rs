@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 use report::forms::Chosen;
 use report::profile::{FORMATS, Format};
 
-use crate::cli::duration::parse;
+use crate::cli::duration::{parse, parse_interval_of_stacks};
 use crate::cli::format::one_of;
 use crate::ui::terminal::Stream;
 
@@ -56,7 +56,7 @@ pub struct ProfileArgs {
 
     /// How often to look, at least 1ms [default: each 10ms, or as seldom as keeps the process from standing still for more than a tenth of
     /// the time]
-    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval_of_stacks, help_heading = TIME)]
     pub every: Option<Duration>,
 
     /// At most N functions; 0 for all

@@ -9,7 +9,7 @@ use frames::scan::Decode;
 use report::forms::Chosen;
 use report::stack::folded::{FORMATS, Format};
 
-use crate::cli::duration::parse;
+use crate::cli::duration::{parse, parse_interval_of_stacks};
 use crate::cli::format::one_of;
 
 /// How many rows a table has unless `--top` says otherwise.
@@ -61,7 +61,7 @@ pub struct StackArgs {
     pub fibers: bool,
 
     /// Look again and again, and add up what was seen; until Ctrl-C or --for
-    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval_of_stacks, help_heading = TIME)]
     #[arg(conflicts_with_all = ["files", "gems", "process"])]
     pub every: Option<Duration>,
 

@@ -79,6 +79,15 @@ $x = $counted[1];
 $counted[2] = 3;
 foreach ($counted as $one);
 (new ReflectionFunction('inner'))->invoke();
+// What a method calls by C code has a frame without function before it, whose object is the method's (7.4 to 8.1). Its properties are no
+// generator's.
+class Wide {
+  public $a = 1.5, $b = 1.5, $c = 1.5, $d = 1.5, $e = 1.5, $f = 1.5, $g = 1.5, $h = 1.5, $i = 1.5, $j = 1.5, $k = 1.5, $l = 1.5;
+  function __get($name) { return here("get $name in a method"); }
+  function __toString() { here('to string in a method'); return 'wide'; }
+  function run() { return [$this->missing, "$this"]; }
+}
+(new Wide)->run();
 
 // Generators; some wait for others.
 function numbers() { yield 1; here('generator'); yield 2; }
