@@ -111,7 +111,7 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
             left = left.checked_sub(1)?;
             code = mix(code.rotate_left(1) ^ of, at);
             pc = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at;
-            Some(())
+            (left > 0).then_some(())
         });
         let class = kind;
         Key { code, pc, class }
@@ -198,7 +198,7 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
         self.names.frames(thread, |code, _| {
             left = left.checked_sub(1)?;
             misplaced |= !Blocks::<ALIGN>::is_place(code);
-            Some(())
+            (left > 0).then_some(())
         });
         misplaced
     }
@@ -207,6 +207,19 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
     pub fn try_again(&mut self) {
         Refusal::take();
         self.full = self.full.filter(|refusal| !refusal.is_over());
+    }
+
+    /// All blocks are dead, and with them the code that lies in them. What the blocks' notes took is given back, so births that were refused
+    /// memory are noted again.
+    pub fn all_dead(&mut self, ledger: &mut Ledger) {
+        let (blocks, books) = (&mut self.blocks, &mut self.books);
+        blocks.each_owner(|at| books.reborn(ledger, at));
+        blocks.free();
+        // Without memory for them births are lost, and counted as such.
+        if blocks.open().is_some() {
+            Refusal::take();
+            self.full = None;
+        }
     }
 
     /// Counts a birth at a line that was not seen just now.
@@ -255,7 +268,8 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
                 whole = None;
             }
             count += 1;
-            whole
+            // No frame is walked that is not wanted.
+            whole.filter(|()| count < most)
         });
         whole?;
         let mut desk = Desk {
@@ -331,3 +345,6 @@ extern "C" fn drop_gone<N: Script, const ALIGN: u64>(argument: u64) -> u64 {
     gone.births.books.reborn(gone.ledger, gone.at);
     0
 }
+
+#[cfg(test)]
+mod tests;
