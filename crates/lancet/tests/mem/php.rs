@@ -1,11 +1,12 @@
 //! Births of a PHP: bytes by line against `memory_get_usage()` (`truth`), the allocator as before, requests of a php-fpm (`served`), started
-//! programs (`ends`), the verdict on leaks (`leaks`), what the VM does before it refuses a block (`limits`), faults of the agent (`broken`), and
-//! guests that make it hard.
+//! programs (`ends`), the verdict on leaks (`leaks`), what the VM does before it refuses a block (`limits`), magic calls and other tools (`magic`), faults of the
+//! agent (`broken`), and guests that make it hard.
 
 mod broken;
 mod ends;
 mod leaks;
 mod limits;
+mod magic;
 mod served;
 mod truth;
 

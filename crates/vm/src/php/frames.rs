@@ -139,8 +139,8 @@ impl<'m, M: Memory> Php<'m, M> {
         self.global(CURRENT)
     }
 
-    /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame
-    /// of C in between.
+    /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: five loads, and three for each frame
+    /// of C in between. What calls `__call` is none.
     #[inline]
     pub fn point(&self, data: u64) -> Result<Option<Point>, Fault> {
         let mut data = data;
@@ -149,7 +149,7 @@ impl<'m, M: Memory> Php<'m, M> {
                 break;
             }
             let function = self.memory.u64(data.wrapping_add(FUNC))?;
-            if function != 0 && !self.is_internal(function)? {
+            if function != 0 && self.is_written(function)? {
                 return Ok(Some(Point {
                     function,
                     opline: self.memory.u64(data.wrapping_add(OPLINE))?,

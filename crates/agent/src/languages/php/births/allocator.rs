@@ -3,7 +3,7 @@
 use crate::languages::functions::function;
 use crate::memory::direct::Direct;
 use crate::memory::sys;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vm::Memory;
 use vm::php::allocator::{Allocator, CHUNK};
 use vm::php::api::{GET_HANDLERS, GET_HEAP, SET_HANDLERS};
@@ -11,6 +11,8 @@ use vm::php::api::{GET_HANDLERS, GET_HEAP, SET_HANDLERS};
 /// The heap in which ours are or were set: `_zend_mm_heap`. It stays when they are out, as does what it is known by.
 static HEAP: AtomicU64 = AtomicU64::new(0);
 static mut ALLOCATOR: Option<Allocator> = None;
+/// Whether ours are meant to be set: during a request, but not while they stand aside.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Custom functions: malloc, free, realloc. All are 0 where a heap has none.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -78,12 +80,27 @@ fn current() -> Option<u64> {
 /// Whether the heap is there. When the VM ends it unmaps it, and the word that leads to it stays as it is.
 fn is_there() -> bool {
     let heap = heap();
+    heap != 0 && current() == Some(heap) && is_in_chunk(heap)
+}
+
+/// Whether a heap lies where it says that it does.
+fn is_in_chunk(heap: u64) -> bool {
     let chunk = heap & !(CHUNK - 1);
-    heap != 0
-        && current() == Some(heap)
-        && sys::is_readable(heap)
-        && sys::is_readable(chunk)
-        && Direct.u64(chunk) == Ok(heap)
+    sys::is_readable(heap) && sys::is_readable(chunk) && Direct.u64(chunk) == Ok(heap)
+}
+
+/// Whether ours are meant to be set and are not called, because another tool's are in front of them or the VM uses another heap. From such a heap
+/// they are taken out, which its tool may give back to the VM at any time.
+pub fn is_replaced() -> bool {
+    if !IS_WANTED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let heap = heap();
+    let is_used = current() == Some(heap);
+    if !is_used && heap != 0 && is_in_chunk(heap) && owner() == Owner::Us {
+        set(Functions::default());
+    }
+    !is_used || owner() != Owner::Us
 }
 
 /// Whose custom functions the heap has, which is there.
@@ -114,6 +131,7 @@ fn set(Functions([malloc, free, realloc]): Functions) {
 
 /// Sets ours, unless there are others. Returns whether they are set.
 pub fn take() -> bool {
+    IS_WANTED.store(true, Ordering::Relaxed);
     match owner() {
         Owner::Nobody => set(ours()),
         Owner::Us => {}
@@ -124,6 +142,7 @@ pub fn take() -> bool {
 
 /// Takes ours out, if the heap is there and they are set. Returns whether they were.
 pub fn put_back() -> bool {
+    IS_WANTED.store(false, Ordering::Relaxed);
     let are_set = is_there() && owner() == Owner::Us;
     if are_set {
         set(Functions::default());
@@ -135,6 +154,7 @@ pub fn put_back() -> bool {
 pub fn step_aside() -> bool {
     let are_set = owner() == Owner::Us;
     if are_set {
+        IS_WANTED.store(false, Ordering::Relaxed);
         set(Functions::default());
     }
     are_set
@@ -153,6 +173,7 @@ pub fn end() -> bool {
     if is_ours {
         set(Functions::default());
     }
+    IS_WANTED.store(false, Ordering::Relaxed);
     HEAP.store(0, Ordering::Relaxed);
     is_ours
 }
@@ -162,6 +183,7 @@ pub mod tests {
     use super::*;
     use crate::at_work::tests::PAGE;
     use crate::shared::SCRIPT;
+    use core::sync::atomic::AtomicU32;
     use std::sync::{MutexGuard, PoisonError};
     use vm::php::api::{CLOSE, FIRST, LAST};
 
@@ -169,6 +191,8 @@ pub mod tests {
     pub static SET: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
     /// The heap that its VM says it uses.
     static USED: AtomicU64 = AtomicU64::new(0);
+    /// How often it was asked for it.
+    pub static ASKED: AtomicU32 = AtomicU32::new(0);
 
     unsafe extern "C" fn get(_: u64, malloc: &mut u64, free: &mut u64, realloc: &mut u64) {
         for (place, word) in [malloc, free, realloc].into_iter().zip(&SET) {
@@ -183,6 +207,7 @@ pub mod tests {
     }
 
     unsafe extern "C" fn used() -> u64 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
         USED.load(Ordering::Relaxed)
     }
 
@@ -215,6 +240,34 @@ pub mod tests {
         for (place, function) in SET.iter().zip(set) {
             place.store(function, Ordering::Relaxed);
         }
+    }
+
+    /// Another tool's functions are in front of ours, or its heap is used in the place of ours: it is said, and ours do not stay in a heap that
+    /// the VM may use again. While ours are not meant to be set nobody has replaced them.
+    #[cfg(not(miri))]
+    #[test]
+    fn functions_that_are_not_called_any_more_are_noticed() {
+        const OURS: [u64; 3] = [1, 2, 3];
+        let _one = vm();
+        let mut room = std::vec![0u64; (2 * CHUNK) as usize / 8];
+        let from = room.as_mut_ptr().expose_provenance() as u64;
+        let chunk = from.next_multiple_of(CHUNK);
+        let heap = chunk + 64;
+        room[((chunk - from) / 8) as usize] = heap;
+        is_at(heap, Functions(OURS), [0; 3]);
+        USED.store(heap, Ordering::Relaxed);
+        assert!(take() && !is_replaced());
+        is_at(heap, Functions(OURS), [4, 5, 6]);
+        assert!(is_replaced(), "another tool's functions");
+        is_at(heap, Functions(OURS), OURS);
+        assert!(step_aside() && !is_replaced());
+        assert!(take() && !is_replaced());
+        USED.store(heap + CHUNK, Ordering::Relaxed);
+        assert!(is_replaced(), "another heap");
+        assert_eq!(has(), [0; 3]);
+        put_back();
+        assert!(!is_replaced());
+        is_at(0, Functions::default(), [0; 3]);
     }
 
     /// When the VM ends it unmaps its heap, and the word that leads to it stays. Neither that heap is asked for its custom functions, nor one that the

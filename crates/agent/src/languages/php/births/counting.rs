@@ -10,6 +10,7 @@ use super::names::{BLOCK, Names};
 use super::{allocator, bailout, requests};
 use crate::at_work;
 use crate::births::books::DEEPEST;
+use crate::births::heartbeat::LOOK_EVERY;
 use crate::births::living;
 use crate::guard;
 use crate::memory::bound::Kept;
@@ -35,6 +36,8 @@ const VM: u32 = 1;
 const COMMAND: u32 = 2;
 /// Births and deaths that were not seen, because a handler of a signal took or freed blocks within our functions.
 static WITHIN: AtomicU64 = AtomicU64::new(0);
+/// Blocks for which ours were called while nothing counts.
+static PASSED: AtomicU32 = AtomicU32::new(0);
 
 /// The right to use [`BIRTHS`], the ledger, and what ours are set in.
 pub struct Held(());
@@ -97,11 +100,7 @@ impl Held {
     /// that lies still, the lines are read again.
     fn all_dead(&mut self) {
         let (births, ledger) = self.both();
-        let (blocks, books) = (&mut births.blocks, &mut births.books);
-        blocks.each_owner(|at| books.reborn(ledger, at));
-        blocks.free();
-        // Without memory for them births are lost, and counted as such.
-        let _ = blocks.open();
+        births.all_dead(ledger);
     }
 
     /// Leaves, and says why.
@@ -131,11 +130,21 @@ fn counts() -> bool {
 }
 
 /// The command is gone, or this is a child that was forked: ours take themselves out.
+fn takes_out() {
+    if let Some(mut held) = Held::take() {
+        held.leave();
+    }
+}
+
+/// The same for a block, at the first and then at some of them: behind functions of another tool, which calls ours, they stay.
 #[cold]
 #[inline(never)]
 fn passes() {
-    if let Some(mut held) = Held::take() {
-        held.leave();
+    if PASSED
+        .fetch_add(1, Ordering::Relaxed)
+        .is_multiple_of(LOOK_EVERY)
+    {
+        takes_out();
     }
 }
 
@@ -267,7 +276,7 @@ pub fn at_request(what: extern "C" fn(u64) -> u64) {
 /// Called when a request begins, before any module does something for it.
 pub extern "C" fn request_begins(_: u64) -> u64 {
     if !counts() {
-        passes();
+        takes_out();
     } else if let Some(mut held) = Held::take() {
         // What was counted at the end of an earlier request is not what is held at the end of the process.
         CONTROL_PAGE.ended.store(0, Ordering::Release);
@@ -280,15 +289,20 @@ pub extern "C" fn request_begins(_: u64) -> u64 {
 
 /// Called when a request ends, before anything of it is freed: all its blocks are dead, as the heap begins anew.
 pub extern "C" fn request_ends(_: u64) -> u64 {
+    let is_replaced = allocator::is_replaced();
     // First, and whoever uses the books: with ours the heap would not begin anew.
     allocator::put_back();
     if !counts() {
-        passes();
+        takes_out();
         return 0;
     }
     let Some(mut held) = Held::take() else {
         return 0;
     };
+    if is_replaced {
+        held.depart(Farewell::Replaced);
+        return 0;
+    }
     // SAFETY: the command writes `CONFIG` only while no thread runs here.
     let config = unsafe { *(&raw const CONFIG) };
     if config.census_at_end != 0 {
@@ -304,7 +318,7 @@ pub extern "C" fn request_ends(_: u64) -> u64 {
 pub extern "C" fn request_closes(_: u64) -> u64 {
     let were_set = allocator::put_back();
     if !counts() {
-        passes();
+        takes_out();
     } else if were_set && let Some(mut held) = Held::take() {
         held.all_dead();
     }
@@ -324,6 +338,7 @@ pub fn watch(
     let config = unsafe { *(&raw const CONFIG) };
     guard::begin_anew();
     WITHIN.store(0, Ordering::Relaxed);
+    PASSED.store(0, Ordering::Relaxed);
     (ledger.lost_memory, ledger.misplaced, ledger.unreadable) = (0, 0, 0);
     (ledger.unbooked, ledger.moved, ledger.elsewhere) = (0, 0, 0);
     (ledger.slot_roots, ledger.page_shift) = (0, 0);
@@ -367,6 +382,10 @@ pub fn leave(held: &mut Held) -> Reply {
 /// Counts the living blocks, as `argument` says ([`CENSUS_COLLECT`]). What is in cycles of references counts as living: a collection would run
 /// destructors of the program's.
 pub fn census(held: &mut Held, argument: u64) -> Reply {
+    if allocator::is_replaced() {
+        held.depart(Farewell::Replaced);
+        return Reply::Refused;
+    }
     let started = sys::now();
     // It lives here, and not in `count`, whose frame a panic skips.
     let kept = Kept::open();
@@ -410,7 +429,9 @@ fn reader() -> Option<Php<'static, Direct>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::languages::php::births::allocator::tests::vm;
+    use crate::languages::php::births::allocator::Functions;
+    use crate::languages::php::births::allocator::tests::{ASKED, is_at, vm};
+    use crate::memory::bound::{self, Refusal};
 
     /// A second request does not interrupt the first one, which a killed command may have left at work; that the VM calls ours shows that it was
     /// broken off.
@@ -423,5 +444,43 @@ mod tests {
         let deserted = CONTROL_PAGE.deserted.swap(0, Ordering::Relaxed);
         assert_eq!(deserted, Farewell::Broken as u32);
         assert!(Held::take().is_some(), "it was given back");
+    }
+
+    /// Memory that one request was refused is no reason to note nothing of the next ones, as its end has given all of it back.
+    #[test]
+    fn memory_that_was_refused_is_there_again_when_a_request_ends() {
+        let _one = vm();
+        let mut held = Held::take().expect("nobody has it");
+        bound::allow(u64::MAX);
+        {
+            let (births, ledger) = held.both();
+            births.open(ledger).expect("memory");
+            bound::allow(0);
+            assert_eq!(bound::map(1 << 20), None);
+            births.full = Refusal::take();
+            assert!(births.full.is_some());
+        }
+        bound::allow(64 << 20);
+        held.all_dead();
+        let (births, ledger) = held.both();
+        assert_eq!(births.full, None);
+        births.forget(ledger);
+        bound::allow(u64::MAX);
+    }
+
+    /// Ours stay in the process behind those of another tool that calls them, also when nothing counts: they try to leave at few of its blocks.
+    #[cfg(not(miri))]
+    #[test]
+    fn who_calls_ours_when_nothing_counts_waits_for_few_of_them() {
+        let _one = vm();
+        is_at(0x20_0040, Functions([1, 2, 3]), [4, 5, 6]);
+        PASSED.store(0, Ordering::Relaxed);
+        ASKED.store(0, Ordering::Relaxed);
+        for count in 1..=2 * LOOK_EVERY + 1 {
+            before();
+            let tries = ASKED.load(Ordering::Relaxed);
+            assert_eq!(tries, count.div_ceil(LOOK_EVERY), "{count}");
+        }
+        is_at(0, Functions::default(), [0; 3]);
     }
 }

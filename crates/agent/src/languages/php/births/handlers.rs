@@ -77,7 +77,7 @@ unsafe extern "C" fn reallocate(block: u64, size: u64, register: u64) -> u64 {
 
 /// `void free(void *)`. When the VM ends, it is called for the heap itself (`zend_mm_shutdown`).
 unsafe extern "C" fn free(block: u64) {
-    if block == heap() {
+    if block != 0 && block == heap() {
         if allocator::end() {
             // SAFETY: the command has written the function's address. The VM wants its heap to be freed and uses it no more; it has no custom
             // functions now, so its chunks are freed as without us.
@@ -127,7 +127,7 @@ mod tests {
     use super::super::allocator::tests::{SET, has, is_at, vm};
     use super::*;
     use crate::shared::SCRIPT;
-    use core::sync::atomic::{AtomicU32, Ordering};
+    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     /// How often the heap was shut down.
     static SHUT_DOWNS: AtomicU32 = AtomicU32::new(0);
@@ -165,5 +165,26 @@ mod tests {
             assert_eq!(heap(), 0);
         }
         assert_eq!(has(), [0; 3]);
+    }
+
+    /// What `free` of the VM was called with last.
+    static FREED: AtomicU64 = AtomicU64::new(1);
+
+    unsafe extern "C" fn freed(_: u64, block: u64) {
+        FREED.store(block, Ordering::Relaxed);
+    }
+
+    /// When the heap has ended, null is no heap's address.
+    #[test]
+    fn null_is_not_the_heap_when_that_has_ended() {
+        let _one = vm();
+        // SAFETY: the place is used with the lock alone.
+        unsafe { SCRIPT.functions[FREE] = freed as *const () as u64 };
+        let (ours, _) = ours();
+        is_at(0, ours, [0x1234; 3]);
+        // SAFETY: null is freed at any time.
+        unsafe { free(0) };
+        assert_eq!(FREED.load(Ordering::Relaxed), 0);
+        is_at(0, Functions::default(), [0; 3]);
     }
 }

@@ -4,7 +4,8 @@ use crate::births::books::DEEPEST;
 use crate::births::living::Script;
 use crate::births::texts::{Buffer, Class, Texts};
 use crate::memory::direct::Direct;
-use vm::php::{Php, Place, Point};
+use core::fmt::Write;
+use vm::php::{Error, Php, Place, Point};
 
 /// The number that stands for the type of all blocks.
 pub const BLOCK: u64 = 1;
@@ -46,6 +47,23 @@ impl Names {
     }
 }
 
+/// Writes a function's name and its class's, each to its first NUL: behind that stands what tells anonymous classes apart, which is another text
+/// each time the class is compiled.
+fn write_name(php: &Php<'_, Direct>, function: u64, out: &mut Buffer) -> Result<(), Error> {
+    let Some(name) = php.function_name(function)? else {
+        return php.write_function_name(function, out);
+    };
+    let longest = out.bytes.len() as u64;
+    if let Some(class) = php.class_name(function)? {
+        php.write_text(class, longest, out)?;
+        out.cut();
+        out.write_str("::")?;
+    }
+    php.write_text(name, longest, out)?;
+    out.cut();
+    Ok(())
+}
+
 impl Texts for Names {
     fn line(&self, _code: u64, pc: u64) -> u32 {
         (pc >> 32) as u32
@@ -67,8 +85,8 @@ impl Texts for Names {
 
     fn method(&mut self, code: u64) -> &[u8] {
         self.buffer.length = 0;
-        if let (Some(php), Some(function)) = (self.reader.as_ref(), self.function(code)) {
-            let _ = php.write_function_name(function, &mut self.buffer);
+        if let (Some(php), Some(function)) = (self.reader, self.function(code)) {
+            let _ = write_name(&php, function, &mut self.buffer);
         }
         self.buffer.text()
     }
@@ -110,6 +128,12 @@ impl Script for Names {
         let points = php.frames(current).map_while(Result::ok);
         let mut register = register;
         for point in points.filter_map(|frame| frame.point) {
+            // As in `point`.
+            match php.is_written(point.function) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => return,
+            }
             // What is in the register is of the innermost frame.
             let Ok(place) = php.place(point, core::mem::take(&mut register)) else {
                 return;

@@ -3,8 +3,12 @@
 use crate::languages::functions::function;
 use crate::memory::follow::kept;
 use crate::memory::sys;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use vm::php::api::{CLOSE, FIRST, LAST};
+
+fn address(word: &AtomicU64) -> u64 {
+    (&raw const *word).addr() as u64
+}
 
 /// One of them.
 pub struct Word {
@@ -13,8 +17,8 @@ pub struct Word {
     /// What it led to, which may be null. It stays when ours is out, because another tool may have put its function in front of ours.
     before: AtomicU64,
     ours: AtomicU64,
-    /// Whether it has led to ours.
-    was_taken: AtomicBool,
+    /// The address of the word that has led to ours; 0 = none has. A module that is loaded again has another.
+    taken: AtomicU64,
 }
 
 impl Word {
@@ -23,7 +27,7 @@ impl Word {
             place,
             before: AtomicU64::new(0),
             ours: AtomicU64::new(0),
-            was_taken: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
         }
     }
 
@@ -41,10 +45,11 @@ impl Word {
         sys::is_readable(at).then(|| unsafe { &*kept::<AtomicU64>(at) })
     }
 
-    /// Whether it may lead to ours. If it has done so and leads to neither ours nor what it led to before, another tool has put its function in
+    /// Whether `word` may lead to ours. If it has done so and leads to neither ours nor what it led to before, another tool has put its function in
     /// front of ours, which it calls: ours in front of that would call each other for ever.
-    fn is_free(&self, found: u64, ours: u64) -> bool {
-        let was_taken = self.was_taken.load(Ordering::Relaxed);
+    fn is_free(&self, word: &AtomicU64, ours: u64) -> bool {
+        let found = word.load(Ordering::Relaxed);
+        let was_taken = self.taken.load(Ordering::Relaxed) == address(word);
         !was_taken || found == ours || found == self.before()
     }
 
@@ -54,7 +59,7 @@ impl Word {
         let found = word.load(Ordering::Relaxed);
         if found != ours {
             self.before.store(found, Ordering::Relaxed);
-            self.was_taken.store(true, Ordering::Relaxed);
+            self.taken.store(address(word), Ordering::Relaxed);
             word.store(ours, Ordering::Relaxed);
         }
     }
@@ -76,9 +81,7 @@ pub fn take(ours: [u64; 3]) -> Option<()> {
     let mut words = [None; 3];
     for ((place, one), ours) in words.iter_mut().zip(&ALL).zip(ours) {
         let word = one.word()?;
-        *place = one
-            .is_free(word.load(Ordering::Relaxed), ours)
-            .then_some(word);
+        *place = one.is_free(word, ours).then_some(word);
     }
     let [Some(first), Some(last), Some(close)] = words else {
         return None;
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn a_word_that_leads_to_ours_through_another_tool_is_not_taken() {
         let (one, word) = (Word::at(0), AtomicU64::new(OWN));
-        let is_free = || one.is_free(word.load(Ordering::Relaxed), OURS);
+        let is_free = || one.is_free(&word, OURS);
         assert!(is_free());
         one.take(&word, OURS);
         assert!(is_free(), "ours are there");
@@ -128,6 +131,24 @@ mod tests {
         assert!(is_free());
     }
 
+    /// A module that was loaded again, as at a graceful restart of its server, has its record at another address, which has never led to ours.
+    #[test]
+    fn a_word_at_another_address_is_taken_anew() {
+        let (one, word) = (Word::at(0), AtomicU64::new(OWN));
+        one.take(&word, OURS);
+        one.put_back(&word);
+        let again = AtomicU64::new(OTHER);
+        assert!(one.is_free(&again, OURS));
+        one.take(&again, OURS);
+        one.put_back(&again);
+        assert_eq!(again.load(Ordering::Relaxed), OTHER);
+        again.store(OWN, Ordering::Relaxed);
+        assert!(
+            !one.is_free(&again, OURS),
+            "what led to ours before is known"
+        );
+    }
+
     /// A word that was null leads to null again.
     #[test]
     fn a_word_that_was_null_is_null_again() {
@@ -137,6 +158,6 @@ mod tests {
         assert_eq!((one.before(), word.load(Ordering::Relaxed)), (0, OURS));
         one.put_back(&word);
         assert_eq!(word.load(Ordering::Relaxed), 0);
-        assert!(one.is_free(0, OURS));
+        assert!(one.is_free(&word, OURS));
     }
 }
