@@ -100,8 +100,8 @@ deps-matrix: deps-test
 
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
-		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind
-	@.ci/rival py-spy frida memray rbspy
+		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind php-cli php-dev libjudy-dev
+	@.ci/rival py-spy frida memray memprof rbspy
 
 # Nothing in CI builds this program, which takes minutes of a core; whoever builds it sees whether it works.
 build: deps

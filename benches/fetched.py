@@ -5,8 +5,8 @@ import os
 from session import run
 
 PLACE = os.environ.get("LANCET_RIVALS") or os.path.join(os.path.expanduser("~"), ".cache/lancet/rivals")
-NAMES = ["frida", "memray", "py-spy", "rbspy"]
-# A link to the Python that has it would lose its packages: the real one is named.
+NAMES = ["frida", "memprof", "memray", "py-spy", "rbspy"]
+# Of memprof it is the extension. A link to the Python that has it would lose its packages: the real one is named.
 PROGRAMS = {name: os.path.join(PLACE, "bin", name) for name in NAMES} | {
     name: os.path.join(PLACE, name, "bin/python") for name in ("frida", "memray")}
 
@@ -27,6 +27,8 @@ def version(name):
         return "missing"
     if name in ("frida", "memray"):
         return run([PROGRAMS[name], "-c", f"import {name}; print({name}.__version__)"])
+    if name == "memprof":
+        return run(["php", "-d", "extension=" + PROGRAMS[name], "-r", "echo phpversion('memprof');"])
     return run([PROGRAMS[name], "--version"]).split()[-1]
 
 

@@ -40,7 +40,7 @@ def find_rubies():
 class Watch(Process):
     """A `lancet mem` on running processes, once it has opened `many`."""
 
-    OPENED = r"process \d+ \((?:Ruby|Python) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
+    OPENED = r"process \d+ \((?:Ruby|Python|PHP) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
 
     def __init__(self, pid, *options, many=1):
         self.output = os.path.join(PLACE, f"report-{pid}")
@@ -187,6 +187,29 @@ def cost_of(vms, cases, one_case, target, enough=ENOUGH, most=COST):
         if reasons:
             beside += f"; FAILED {len(reasons)} times: {reasons[-1]}"
         row(vm.version, title, name, ratios, "×", target=target(vm, work, name), beside=beside)
+
+
+def watched_blocks(vm, script, kind):
+    """The figures of a script that makes blocks, of a VM that tells of their deaths, while it is watched, or after that."""
+    with Guest(vm, script, SCALE=SCALE, ATTACH=1, HOLD=1) as guest:
+        guest.lines.until("^ready$")
+        options = ["--for", "50ms"] if kind == "left" else []
+        with Watch(guest.pid, "--no-gc", *options) as watch:
+            if kind == "left":
+                watch.good_end()
+            guest.go()
+            figures = guest.figures()
+            if kind == "watched":
+                watch.leave()
+                records = watch.records()
+                total = next(r for r in records if r["record"] == "total")
+                head = next(r for r in records if r["record"] == "look")
+                figures |= {"least": figures["objects"], "objects": total["born"], "gc": 0,
+                            "own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.memory(),
+                            "walk": head["walk_pause_ns"] / 1e6}
+    if kind == "watched" and figures["least"] > figures["objects"]:
+        raise Failed(f"WRONG: {figures['objects']:,} births counted, and there are {figures['least']:,.0f} at least")
+    return figures
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import os
 
 import fetched
-from mem import AGAIN, BARE, Watch, cost_of
+from mem import AGAIN, BARE, cost_of, watched_blocks
 from session import PLACE, SCALE, Failed, Guest, run
 from table import say
 
@@ -50,25 +50,7 @@ def one_case(python, work, kind, how, _reports):
             python = Python(fetched.PROGRAMS["memray"])
         with Guest(python, script, SCALE=SCALE, RIVAL=how or "none", FILE=os.path.join(PLACE, "memray")) as guest:
             return guest.figures()
-    with Guest(python, script, SCALE=SCALE, ATTACH=1, HOLD=1) as guest:
-        guest.lines.until("^ready$")
-        options = ["--for", "50ms"] if kind == "left" else []
-        with Watch(guest.pid, "--no-gc", *options) as watch:
-            if kind == "left":
-                watch.good_end()
-            guest.go()
-            figures = guest.figures()
-            if kind == "watched":
-                watch.leave()
-                records = watch.records()
-                total = next(r for r in records if r["record"] == "total")
-                head = next(r for r in records if r["record"] == "look")
-                figures |= {"least": figures["objects"], "objects": total["born"], "gc": 0,
-                            "own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.memory(),
-                            "walk": head["walk_pause_ns"] / 1e6}
-    if kind == "watched" and figures["least"] > figures["objects"]:
-        raise Failed(f"WRONG: {figures['objects']:,} births counted, and there are {figures['least']:,.0f} at least")
-    return figures
+    return watched_blocks(python, script, kind)
 
 
 def python_cost():

@@ -1,13 +1,15 @@
 //! What the agent does inside the VM of each language: a folder a language, and one table of them. The rest of the agent asks the
-//! table, and names none. A language whose VM is never called (Perl, PHP) has no entry: it is read from outside.
+//! table, and names none. A language whose VM is never called (Perl) has no entry: it is read from outside.
 
 mod entry;
+mod functions;
+mod php;
 mod python;
 mod ruby;
 
 use entry::Entry;
 
-static ALL: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
+static ALL: [Entry; 3] = [ruby::ENTRY, python::ENTRY, php::ENTRY];
 
 /// What the agent does in the VM of the language with this number (`vm::Language::number`); `None` = in such a VM it does nothing.
 pub fn of(number: u64) -> Option<&'static Entry> {

@@ -32,7 +32,7 @@ pub fn because(why: Farewell) -> &'static str {
         }
         Farewell::Broken => "it found a fault of its own",
         Farewell::Replaced => {
-            "another tool has changed the table of the VM's allocators (tracemalloc that was stopped?), so that it was not sure any more that births were seen as they are"
+            "another tool has changed the VM's allocators (tracemalloc that was stopped, a profiler of memory?), so that it was not sure any more that births were seen as they are"
         }
     }
 }

@@ -2,6 +2,7 @@
 //! ask for a safe point: it is copied wherever it stands ([`crate::Entered::copy`]), and asked nothing else.
 
 mod entry;
+mod php;
 mod python;
 mod ruby;
 
@@ -20,7 +21,7 @@ use std::sync::LazyLock;
 use vm::Language;
 
 /// How each language is entered, in the order in which a process is searched for their VMs.
-const ALL: [Entry; 2] = [ruby::ENTRY, python::ENTRY];
+const ALL: [Entry; 3] = [ruby::ENTRY, python::ENTRY, php::ENTRY];
 
 /// Why a text is evaluated in no process of another language.
 static NOT_EVALUATED: LazyLock<String> = LazyLock::new(|| {

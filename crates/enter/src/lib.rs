@@ -8,6 +8,7 @@
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
 //! | `copied` | what a process is asked for that makes a copy of itself, and whether there is room for one |
 //! | `copy` | such a copy from outside: found, its pipe read until a deadline, confined where it runs code of the process's, killed |
+//! | `handed` | what the agent is given of a VM |
 //! | `script` | the text that is evaluated, and its answer, in the agent's memory |
 //! | `farewell` | why an agent has left by itself |
 //!
@@ -26,6 +27,7 @@ mod counted;
 mod counting;
 mod entered;
 mod farewell;
+mod handed;
 mod interpreter;
 mod languages;
 mod opening;

@@ -6,7 +6,7 @@ use crate::remote_call::{RemoteThread, Work};
 use process::error::Result;
 use std::time::Instant;
 use vm::{Door, Needs};
-use wire::control_page::enter::{HOLDS, LANGUAGE, LOCK, REGISTER, WAKE};
+use wire::control_page::enter::{HERE, HOLDS, LANGUAGE, LOCK, REGISTER, WAKE};
 
 /// Doors that are open while the threads stand that were stopped for the proof.
 #[derive(Debug)]
@@ -64,6 +64,7 @@ const fn bits(door: Door) -> u64 {
         Door::SignalHandler => WAKE,
         Door::HasLock => HOLDS,
         Door::CallWithLock | Door::TakeLock => LOCK,
+        Door::GetHeap => HERE,
     };
     bit | door.language().number() << LANGUAGE
 }

@@ -26,8 +26,6 @@ pub struct Entry {
     pub owner: Option<for<'a> fn(&'a str) -> Option<&'a str>>,
     /// How functions of the script are replaced; `None` = they are not.
     pub patch: Option<Patching>,
-    /// Of a language whose births `mem` does not count: what other tool says where objects are made; the end of a sentence on them.
-    pub births_elsewhere: Option<&'static str>,
     /// Finds its heap, for a snapshot.
     pub heap: FindHeap,
 }

@@ -18,6 +18,5 @@ pub const ENTRY: Entry = Entry {
     extensions: None,
     owner: None,
     patch: None,
-    births_elsewhere: None,
     heap: FindHeap::ReadAlone(snapshot::find),
 };

@@ -18,8 +18,5 @@ pub const ENTRY: Entry = Entry {
     extensions: None,
     owner: None,
     patch: None,
-    births_elsewhere: Some(
-        ", the extension memprof (memprof_dump_callgrind) which function has made them",
-    ),
     heap: FindHeap::ReadAlone(snapshot::find),
 };

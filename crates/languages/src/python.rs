@@ -22,6 +22,5 @@ pub const ENTRY: Entry = Entry {
     extensions: None,
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
-    births_elsewhere: None,
     heap: FindHeap::Told(heap::find),
 };

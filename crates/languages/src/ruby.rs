@@ -23,6 +23,5 @@ pub const ENTRY: Entry = Entry {
     extensions: Some(extensions::of),
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
-    births_elsewhere: None,
     heap: FindHeap::Told(heap::find),
 };

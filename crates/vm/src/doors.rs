@@ -3,8 +3,8 @@
 //! A thread that is stopped anywhere may hold any lock of its program and of its VM. A function that takes such a lock would wait for
 //! its own thread, for ever, or (Python since 3.13) give the VM's lock away in the middle of C code that relies on it. So each door names
 //! the locks its function takes and how they are shown to be free, and nothing else is called at an arbitrary stop; all other work is done
-//! at a safe point of the VM, to which one of these doors leads. Perl and PHP have no door: nothing of theirs is called, their heap is read
-//! from a copy of the process (`dump::outside`).
+//! at a safe point of the VM, to which one of these doors leads. Perl has no door: nothing of it is called, its heap is read
+//! from a copy of the process (`dump::outside`), as that of a PHP is.
 
 use crate::Language;
 
@@ -25,6 +25,9 @@ pub enum Door {
     AddPendingCall,
     /// Python: `PyGILState_Ensure`, which C code may call when it has given Python's lock away: it waits for that lock.
     TakeLock,
+    /// PHP: `zend_mm_get_heap` (`zend_alloc.c`) returns a word; `zend_mm_get_custom_handlers` and `zend_mm_set_custom_handlers`, which are called
+    /// with it, read and write words of the heap that are read where an allocation begins.
+    GetHeap,
 }
 
 /// What a door's function needs.
@@ -44,13 +47,14 @@ pub enum Needs {
 
 impl Door {
     /// All doors.
-    pub const ALL: [Door; 6] = [
+    pub const ALL: [Door; 7] = [
         Door::RegisterJob,
         Door::SignalHandler,
         Door::CallWithLock,
         Door::HasLock,
         Door::AddPendingCall,
         Door::TakeLock,
+        Door::GetHeap,
     ];
 
     /// The function that it calls.
@@ -62,6 +66,7 @@ impl Door {
             Door::HasLock => "PyGILState_Check",
             Door::AddPendingCall => "Py_AddPendingCall",
             Door::TakeLock => "PyGILState_Ensure",
+            Door::GetHeap => "zend_mm_get_heap",
         }
     }
 
@@ -70,13 +75,14 @@ impl Door {
         match self {
             Door::RegisterJob | Door::SignalHandler | Door::CallWithLock => Language::Ruby,
             Door::HasLock | Door::AddPendingCall | Door::TakeLock => Language::Python,
+            Door::GetHeap => Language::Php,
         }
     }
 
     /// What it needs to be open.
     pub const fn needs(self) -> Needs {
         match self {
-            Door::SignalHandler | Door::HasLock => Needs::Nothing,
+            Door::SignalHandler | Door::HasLock | Door::GetHeap => Needs::Nothing,
             Door::RegisterJob => Needs::OthersStand,
             Door::AddPendingCall => Needs::Free("the lock of its queue of pending calls"),
             Door::CallWithLock | Door::TakeLock => Needs::Waits,

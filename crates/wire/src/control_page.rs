@@ -115,6 +115,8 @@ pub mod enter {
     pub const COPY: u64 = 32;
     /// Make the file of the pool, map what [`Share`](crate::calls::share::Share) says, and close it; takes no lock.
     pub const SHARE: u64 = 64;
+    /// The VM has one thread and no lock: do what is requested where this thread stands.
+    pub const HERE: u64 = 128;
 }
 
 /// Values of [`ControlPage::reply`]: how the last request ended.

@@ -200,6 +200,8 @@ pub enum Uncollected {
     Unknown = 4,
     /// It was running.
     UnderWay = 5,
+    /// The VM counts references, and lancet does not have it look for cycles.
+    Uncalled = 6,
 }
 
 impl Uncollected {
@@ -211,6 +213,7 @@ impl Uncollected {
             Self::Off,
             Self::Unknown,
             Self::UnderWay,
+            Self::Uncalled,
         ];
         let found = all.into_iter().find(|why| *why as u64 == word);
         found.unwrap_or_default()

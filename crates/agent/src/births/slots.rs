@@ -4,7 +4,7 @@
 //!
 //! In the tables of a Ruby a birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the
 //! number means nothing, and only living objects are looked up. In those of a Python, whose allocator tells of each death, the number
-//! of a block is cleared when the block is freed, so that the tables hold the living (`languages::python::births::blocks`).
+//! of a block is cleared when the block is freed, so that the tables hold the living (`births::blocks`).
 
 use crate::memory::bound;
 use crate::memory::follow::ours;
@@ -65,10 +65,10 @@ impl<N: Number> Slots<N> {
 
     #[inline(always)]
     fn path(&self, address: u64) -> SlotPath {
-        if N::GRAIN == BLOCK_GRAIN {
-            SlotPath::by_grain::<BLOCK_GRAIN>(address, self.page_shift)
-        } else {
-            SlotPath::of(address, self.page_shift)
+        match N::GRAIN {
+            BLOCK_GRAIN => SlotPath::by_grain::<BLOCK_GRAIN>(address, self.page_shift),
+            8 => SlotPath::by_grain::<8>(address, self.page_shift),
+            _ => SlotPath::of(address, self.page_shift),
         }
     }
 

@@ -57,6 +57,13 @@ impl fmt::Write for Buffer {
 }
 
 impl Buffer {
+    /// Ends the text before its first NUL.
+    pub fn cut(&mut self) {
+        if let Some(at) = self.text().iter().position(|byte| *byte == 0) {
+            self.length = at;
+        }
+    }
+
     pub const fn new() -> Self {
         Buffer {
             bytes: [0; LONGEST],

@@ -6,11 +6,9 @@
 //! | `births` | books every block that the VM's allocators give | the VM at each of them, with its lock |
 //! | `evaluation` | text that the VM evaluates | `jobs` |
 //! | `snapshot` | what the copy of the process tells of its heap | `crate::snapshot` |
-//! | `functions` | the VM's functions, by address | all of these |
 
 mod births;
 mod evaluation;
-mod functions;
 mod jobs;
 mod snapshot;
 

@@ -207,8 +207,9 @@ pub unsafe fn copy(tid: u32, at: u64, into: *mut u8, length: usize) -> Result<us
 pub fn is_readable(at: u64) -> bool {
     // The mask's eight bytes are to lie in the page of `at`.
     let at = at & !7;
+    // Without a mask the kernel looks at nothing.
     // SAFETY: `how` does not exist, so the mask stays as it is.
-    unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT.wrapping_neg() }
+    at != 0 && unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT.wrapping_neg() }
 }
 
 pub mod alarm;

@@ -28,6 +28,7 @@ mod snapshot;
 pub(crate) use entry::ENTRY;
 
 use crate::entered::{Entered, Reached, poll};
+use crate::handed;
 use crate::interpreter::Interpreter;
 use crate::script;
 use doors::is_in_call;
@@ -35,12 +36,10 @@ use hooks::Threads;
 use inject::Image;
 use inject::doors::Open;
 use inject::remote_call::Work;
-use inject::resident::Resident;
 use inject::tracee::Tracee;
 use process::asked::Wait;
 use process::error::{Error, Result};
 use process::guest::Status;
-use process::memory::GuestMemory;
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::thread::sleep;
@@ -48,8 +47,8 @@ use std::time::{Duration, Instant};
 use vm::python::Facts;
 use vm::python::api::NAMES;
 use vm::{Door, Language};
-use wire::control_page::{CENSUS_BLOCKED, FUNCTIONS, padded};
-use wire::{Config, ControlPage, Request, Script, Snapshot};
+use wire::control_page::CENSUS_BLOCKED;
+use wire::{Config, ControlPage, Request};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -100,7 +99,7 @@ impl Python {
         let api = api(pid, &reached)?;
         let facts = doors::facts(&reached)?;
         let entered = reached.enter_for(image, wanted, unhook)?;
-        hand_over_api(&entered.memory, &entered.resident, &api)?;
+        handed::functions(&entered.memory, &entered.resident, api)?;
         let python = Python {
             entered,
             api,
@@ -260,26 +259,6 @@ fn api(pid: i32, reached: &Reached) -> Result<[u64; NAMES.len()]> {
         })?;
     }
     Ok(api)
-}
-
-/// Gives the agent these addresses.
-fn hand_over_api(
-    memory: &GuestMemory,
-    resident: &Resident,
-    api: &[u64; NAMES.len()],
-) -> Result<()> {
-    let table: [u64; FUNCTIONS] = padded(*api);
-    let table: Vec<u8> = table.iter().flat_map(|at| at.to_le_bytes()).collect();
-    let at = resident.header.script + offset_of!(Script, functions) as u64;
-    memory.write(at, &table)
-}
-
-/// Gives the agent what its reader needs.
-fn hand_over_facts(memory: &GuestMemory, resident: &Resident, facts: Facts) -> Result<()> {
-    let words: [u64; wire::snapshot::FACTS] = padded(facts.to_words());
-    let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let at = resident.header.snapshot + offset_of!(Snapshot, facts) as u64;
-    memory.write(at, &words)
 }
 
 impl Interpreter for Python {

@@ -67,7 +67,7 @@ impl Command {
 }
 
 commands! {
-    /// Which file:line:Type holds the memory of a running Ruby?
+    /// Which file:line:Type holds the memory of a running Ruby, Python or PHP?
     Mem(mem::MemArgs) => mem::run,
     /// Which line calls this C function, with what, and how long does it take?
     Calls(calls::CallsArgs) => calls::run,

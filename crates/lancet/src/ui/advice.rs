@@ -23,19 +23,16 @@ fn memory_elsewhere(pid: i32) -> String {
     let languages = languages.unwrap_or_default();
     let runs = |name: &str| languages.iter().any(|one| one.starts_with(name));
     let counted = |last| Language::those(enter::counts_births, last);
-    // `lancet heap` knows these; which line has made an object, other tools know.
-    let others = languages::ALL.iter().filter(|entry| {
+    // `lancet heap` knows these.
+    let mut others = languages::ALL.iter().filter(|entry| {
         !enter::counts_births(entry.language) && runs(entry.language.description().name)
     });
-    match others.max_by_key(|entry| entry.births_elsewhere.is_some()) {
-        Some(entry) => {
-            let line = entry.births_elsewhere.unwrap_or_default();
-            format!(
-                "it runs {}, and mem counts what {} make; `lancet heap -p {pid}` says who keeps its objects alive{line}",
-                entry.language,
-                counted(" and ")
-            )
-        }
+    match others.next() {
+        Some(entry) => format!(
+            "it runs {}, and mem counts what {} make; `lancet heap -p {pid}` says who keeps its objects alive",
+            entry.language,
+            counted(" and ")
+        ),
         None => {
             let all = Language::ALL.iter().copied();
             let names = all

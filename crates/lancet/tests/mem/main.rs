@@ -16,7 +16,7 @@
 //! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `grows` | what grows without more and more objects; a job that ends before its time is over |
-//! | `python` | births of a Python |
+//! | `python`, `php` | births of a Python, of a PHP |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `ractors` | the first Ractor of a program that is watched: what was counted until then is reported |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
@@ -47,6 +47,7 @@ mod killed;
 mod leaks;
 mod nasty;
 mod panics;
+mod php;
 mod python;
 mod ractors;
 mod refused;

@@ -125,48 +125,69 @@ pub fn unreserved(pid: i32) -> usize {
     found
 }
 
-/// The address in the agent's file of the symbol that holds `name`.
-fn address(name: &str) -> u64 {
+/// The addresses in the agent's file of the symbols that hold `name`, of which there is one at least.
+fn addresses(name: &str) -> Vec<u64> {
     let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
     let agent = object::File::parse(&*file).expect("an ELF file");
-    let found = agent
-        .symbols()
-        .find(|symbol| symbol.name().unwrap_or_default().contains(name));
+    let symbols = agent.symbols();
+    let named = symbols.filter(|symbol| symbol.name().unwrap_or_default().contains(name));
+    let found: Vec<u64> = named.map(|symbol| symbol.address()).collect();
+    assert!(!found.is_empty(), "the agent has no {name}");
     found
-        .unwrap_or_else(|| panic!("the agent has no {name}"))
-        .address()
 }
 
-/// A function of the agent in a guest that panics when it is called: its first instruction is a jump into `core`'s panics.
+/// The address of the first of them.
+fn address(name: &str) -> u64 {
+    addresses(name)[0]
+}
+
+/// Functions of the agent in a guest that panic when they are called: the first instruction is a jump into `core`'s panics.
 pub struct Spoilt {
     memory: File,
-    at: u64,
-    was: [u8; 5],
+    /// Where each is, and what was there.
+    all: Vec<(u64, [u8; 5])>,
 }
 
 impl Spoilt {
-    /// Changes the function whose symbol holds `name`.
+    /// Changes the functions whose symbols hold `name`: one, or that of each language.
     pub fn make(pid: i32, name: &str) -> Self {
+        Self::changed(pid, name, |distance| {
+            let mut jump = [0xe9, 0, 0, 0, 0];
+            jump[1..].copy_from_slice(&distance.to_le_bytes());
+            jump
+        })
+    }
+
+    /// The same with functions that fault: the first instruction does not exist.
+    pub fn fault(pid: i32, name: &str) -> Self {
+        Self::changed(pid, name, |_| [0x0f, 0x0b, 0x90, 0x90, 0x90])
+    }
+
+    /// With the instructions that `code` returns for the distance from their end to `core`'s panics.
+    fn changed(pid: i32, name: &str, code: impl Fn(u32) -> [u8; 5]) -> Self {
         let door = Door::find(pid).expect("an agent");
         let image = door.control_page - address("CONTROL_PAGE");
-        let (from, to) = (address(name), address("panicking9panic_fmt"));
-        let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&(to.wrapping_sub(from + 5) as u32).to_le_bytes());
+        let to = address("panicking9panic_fmt");
         let memory = OpenOptions::new()
             .read(true)
             .write(true)
             .open(format!("/proc/{pid}/mem"))
             .expect("the guest's memory");
-        let (at, mut was) = (image + from, [0; 5]);
-        memory.read_exact_at(&mut was, at).expect("read");
-        memory.write_all_at(&jump, at).expect("written");
-        Spoilt { memory, at, was }
+        let spoil = |from: u64| {
+            let jump = code(to.wrapping_sub(from + 5) as u32);
+            let (at, mut was) = (image + from, [0; 5]);
+            memory.read_exact_at(&mut was, at).expect("read");
+            memory.write_all_at(&jump, at).expect("written");
+            (at, was)
+        };
+        let all = addresses(name).into_iter().map(spoil).collect();
+        Spoilt { memory, all }
     }
 
-    /// Puts the function back.
+    /// Puts the functions back.
     pub fn mend(self) {
-        self.memory
-            .write_all_at(&self.was, self.at)
-            .expect("written");
+        for (at, was) in self.all {
+            self.memory.write_all_at(&was, at).expect("written");
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::program::wait;
+use super::program::{children, wait};
 use super::{Interpreter, LIMIT, Patience, fixtures, join, soak, standing, until};
 
 /// A program that a test has started, with its standard streams. It is killed when this value is dropped, so that a test that fails leaves no
@@ -323,9 +323,14 @@ impl Drop for Guest {
             let (name, complaints) = (&self.name, self.complaints());
             eprintln!("{name} said last: {}\n{complaints}", said.join("\n"));
         }
+        // Workers of a server do not end with a master that is killed.
+        let workers = children(self.pid);
         // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        for worker in workers {
+            let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);
+        }
     }
 }
 

@@ -107,6 +107,9 @@ pub fn why_uncollected(census: &Census) -> Option<&'static str> {
             Some("it is not known whether the program has switched its collector off")
         }
         Uncollected::UnderWay => Some("a collection of the program's own was running"),
+        Uncollected::Uncalled => {
+            Some("its VM counts references, and lancet does not have it look for cycles")
+        }
     }
 }
 

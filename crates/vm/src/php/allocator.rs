@@ -66,6 +66,8 @@ const FORMS: [Form; 5] = [
         main: 320,
     },
 ];
+/// Offset of `free_slot` where slots of 8 bytes are not handed out any more (since 8.4).
+const SHADOWED: u64 = 40;
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
@@ -247,5 +249,65 @@ impl Allocator {
         let distance = address - chunk - first * PAGE;
         let is_start = distance.is_multiple_of(size) && distance + size <= pages * PAGE;
         is_start.then_some(size)
+    }
+
+    /// Returns the address of the heap's record.
+    pub fn heap(&self) -> u64 {
+        self.main + HEAP
+    }
+
+    /// Returns by how much `memory_get_usage()` rises for a block of so many bytes, without the 24 to 32 bytes of the entry of one that has
+    /// mappings of its own.
+    #[inline]
+    pub fn taken(&self, size: u64) -> u64 {
+        let size = self.least(size);
+        match bin_of(size).and_then(|bin| BINS.get(bin)) {
+            Some((bytes, _)) => *bytes,
+            None => size.checked_next_multiple_of(PAGE).unwrap_or(size),
+        }
+    }
+
+    /// Whether the engine has a free slot for a block of so many bytes: then it neither looks at the limit nor maps memory for it.
+    #[inline]
+    pub fn has_slot(&self, memory: &impl Memory, size: u64) -> Result<bool, Fault> {
+        match bin_of(self.least(size)) {
+            Some(bin) => Ok(memory.u64(self.free_slot(bin))? != 0),
+            None => Ok(false),
+        }
+    }
+
+    /// The size that a block of so many bytes has at least.
+    #[inline]
+    fn least(&self, size: u64) -> u64 {
+        match self.free_slots - self.heap() == SHADOWED {
+            true => size.max(16),
+            false => size.max(8),
+        }
+    }
+}
+
+/// The bin of the slots for blocks of so many bytes; `None` if they are larger (`ZEND_MM_SMALL_SIZE_TO_BIN`).
+#[inline]
+fn bin_of(size: u64) -> Option<usize> {
+    let last = size.max(1) - 1;
+    if size <= 64 {
+        return Some((last >> 3) as usize);
+    }
+    // Four sizes for each power of two.
+    let shift = 61 - last.leading_zeros();
+    (size <= 3072).then(|| ((last >> shift) + u64::from((shift - 3) << 2)) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BINS, bin_of};
+
+    #[test]
+    fn each_size_has_the_smallest_bin_that_holds_it() {
+        for size in 0..=3072 {
+            let wanted = BINS.iter().position(|(bytes, _)| *bytes >= size);
+            assert_eq!(bin_of(size), wanted, "{size}");
+        }
+        assert_eq!(bin_of(3073), None);
     }
 }

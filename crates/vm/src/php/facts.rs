@@ -8,9 +8,9 @@ use super::{Error, Layout, Unsupported, Version};
 use crate::Memory;
 
 /// `zend_api`, `zend_debug` and `zts` in `zend_module_entry`.
-const MODULE_API: u64 = 4;
-const MODULE_DEBUG: u64 = 8;
-const MODULE_THREADS: u64 = 9;
+pub(super) const MODULE_API: u64 = 4;
+pub(super) const MODULE_DEBUG: u64 = 8;
+pub(super) const MODULE_THREADS: u64 = 9;
 
 /// Bytes that `jump_fcontext` puts on the stack in 8.2 and 8.4.
 const SAVED: u64 = 64;

@@ -41,11 +41,11 @@ const OBJECT: u32 = 8;
 const OP1: u64 = 8;
 const OP2: u64 = 12;
 const EXTENDED: u64 = 20;
-const LINE: u64 = 24;
+pub(super) const LINE: u64 = 24;
 const CODE: u64 = 28;
 const OP1_TYPE: u64 = 29;
 const OP2_TYPE: u64 = 30;
-const OP_SIZE: u64 = 32;
+pub(super) const OP_SIZE: u64 = 32;
 
 /// `ZEND_INCLUDE_OR_EVAL`, `ZEND_HANDLE_EXCEPTION`, `ZEND_FRAMELESS_ICALL_0` and `_3`: `zend_vm_opcodes.h`.
 const INCLUDE_OR_EVAL: u8 = 73;
@@ -139,8 +139,8 @@ impl<'m, M: Memory> Php<'m, M> {
         self.global(CURRENT)
     }
 
-    /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame
-    /// of C in between.
+    /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: five loads, and three for each frame
+    /// of C in between. What calls `__call` is none.
     #[inline]
     pub fn point(&self, data: u64) -> Result<Option<Point>, Fault> {
         let mut data = data;
@@ -149,7 +149,7 @@ impl<'m, M: Memory> Php<'m, M> {
                 break;
             }
             let function = self.memory.u64(data.wrapping_add(FUNC))?;
-            if function != 0 && !self.is_internal(function)? {
+            if function != 0 && self.is_written(function)? {
                 return Ok(Some(Point {
                     function,
                     opline: self.memory.u64(data.wrapping_add(OPLINE))?,

@@ -11,13 +11,17 @@ use super::table::{Table, string};
 use super::{CLASS_FUNCTIONS, CLASSES, Error, FUNCTIONS, Php, Text};
 use crate::{Fault, Memory};
 
-/// `type`, `function_name` and `scope` in `zend_function`.
+/// `type`, `fn_flags`, `function_name` and `scope` in `zend_function`.
 const TYPE: u64 = 0;
+const FLAGS: u64 = 4;
 const NAME: u64 = 8;
 const SCOPE: u64 = 16;
 
 /// `ZEND_INTERNAL_FUNCTION`, the `type` of a function written in C.
 const INTERNAL: u8 = 1;
+
+/// `ZEND_ACC_CALL_VIA_TRAMPOLINE`, one of the flags: `zend_compile.h`.
+const TRAMPOLINE: u32 = 1 << 18;
 
 /// `name` in `zend_class_entry`: `zend.h`.
 const CLASS_NAME: u64 = 8;
@@ -150,6 +154,13 @@ impl<M: Memory> Php<'_, M> {
     pub(super) fn is_internal(&self, function: u64) -> Result<bool, Fault> {
         // PHP code is 2, or 4 for what `eval` compiled: `ZEND_USER_CODE`.
         Ok(self.memory.u8(function.wrapping_add(TYPE))? == INTERNAL)
+    }
+
+    /// Whether somebody has written PHP code for a function: it is neither one of C nor what the engine calls in the place of a method that is
+    /// missing, whose one operation stands at no line (`zend_get_call_trampoline_func`).
+    pub fn is_written(&self, function: u64) -> Result<bool, Fault> {
+        Ok(!self.is_internal(function)?
+            && self.memory.u32(function.wrapping_add(FLAGS))? & TRAMPOLINE == 0)
     }
 
     fn class_functions(&self, class: &str) -> Result<u64, Error> {

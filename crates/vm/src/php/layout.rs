@@ -35,6 +35,8 @@ pub struct Layout {
     pub before_exception: u64,
     /// `opcodes` in `zend_op_array`: `zend_compile.h`.
     pub opcodes: u64,
+    /// `last` in `zend_op_array`, the number of its operations: `zend_compile.h`.
+    pub opcode_count: u64,
     /// `filename` in `zend_op_array`: `zend_compile.h`.
     pub filename: u64,
     /// `line_end` in `zend_op_array`: `zend_compile.h`.
@@ -183,6 +185,7 @@ const PHP_7_4: Layout = Layout {
     },
     before_exception: 880,
     opcodes: 64,
+    opcode_count: 60,
     filename: 136,
     line_end: 148,
     handler: 48,
@@ -195,6 +198,7 @@ const PHP_7_4: Layout = Layout {
 const PHP_8_1: Layout = Layout {
     api: 20210902,
     opcodes: 72,
+    opcode_count: 68,
     filename: 144,
     line_end: 156,
     handler: 56,
@@ -210,6 +214,7 @@ const PHP_8_1: Layout = Layout {
 const PHP_8_2: Layout = Layout {
     api: 20220829,
     opcodes: 88,
+    opcode_count: 80,
     filename: 152,
     line_end: 164,
     handler: 72,
@@ -224,6 +229,7 @@ const PHP_8_2: Layout = Layout {
 const PHP_8_3: Layout = Layout {
     api: 20230831,
     opcodes: 80,
+    opcode_count: 76,
     filename: 144,
     line_end: 156,
     fiber: Some(Fiber {
@@ -239,6 +245,7 @@ const PHP_8_4: Layout = Layout {
     objects: 856,
     before_exception: 952,
     opcodes: 104,
+    opcode_count: 96,
     filename: 168,
     line_end: 180,
     handler: 88,

@@ -16,12 +16,16 @@
 //! | `call` | what is a function of C given? |
 //! | `heap` | which strings, arrays and objects are there, and what do they refer to? |
 //! | `collector` | is the collector of cycles switched on? |
+//! | `place` | at which operation and line are blocks of memory taken? |
+//! | `requests` | which words lead to what a request begins and ends with? |
+//! | `api` | which of its functions does the agent call? |
 //! | `allocator` | which blocks of memory are in use, and how large is one? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Php::here`] (five loads, and three for each
 //! frame of C) and, where the place is new, [`Php::line`] and [`Php::file`].
 
 pub mod allocator;
+pub mod api;
 mod call;
 pub mod collector;
 mod error;
@@ -31,6 +35,8 @@ pub mod frames;
 mod function;
 pub mod heap;
 mod layout;
+mod place;
+mod requests;
 mod script;
 mod table;
 mod value;
@@ -43,6 +49,8 @@ pub use fiber::Fiber;
 pub use frames::{Frame, Frames, Kind, Point};
 pub use function::{Function, Internal};
 pub use layout::Layout;
+pub use place::Place;
+pub use requests::Requests;
 pub use value::Value;
 pub use version::{Unsupported, Version};
 
@@ -66,6 +74,9 @@ const CONSTANTS: u64 = 16;
 const STACK: u64 = 40;
 const CURRENT: u64 = 56;
 
+/// `bailout` in `zend_executor_globals`: the same in all versions (read in the code of `_zend_bailout`).
+const BAILOUT: u64 = 416;
+
 /// `function_table` in `zend_compiler_globals` (`zend_globals.h`), behind which lies `class_table`: the same in all versions.
 const COMPILER_TABLES: u64 = 56;
 
@@ -83,6 +94,11 @@ impl<M: Memory> Php<'_, M> {
     fn global(&self, behind: u64) -> Result<u64, Fault> {
         let tables = self.facts.executor().wrapping_add(self.layout.tables);
         self.memory.u64(tables.wrapping_add(behind))
+    }
+
+    /// Returns the address of the word that leads to where errors that end the request are caught: a buffer of `setjmp`; 0 if nowhere.
+    pub fn bailout(&self) -> u64 {
+        self.facts.executor().wrapping_add(BAILOUT)
     }
 
     /// Returns the address of the table of functions ([`FUNCTIONS`]) or classes ([`CLASSES`]). The executor has none before the first request

@@ -3,7 +3,7 @@
 //! ```text
 //!   PyObject_Malloc, PyMem_Malloc ─► ours ─► the VM's own           the table of allocators, in which ours are put in front
 //!                                     ├─► line of the innermost frame ─► entry ─► site      births::books, as for a Ruby
-//!                                     └─► number of the site and size, by the block's address      blocks
+//!                                     └─► number of the site and size, by the block's address      births::blocks
 //!   PyObject_Free, PyMem_Free ──────► ours: the number is cleared ─► the VM's own
 //! ```
 //!
@@ -17,21 +17,17 @@
 //! | file | what |
 //! |---|---|
 //! | `allocator` | the table of allocators: taken, put back; our functions |
-//! | `blocks` | number and size of each living block, by its address |
 //! | `caller` | whether the running thread has the lock |
 //! | `counting` | what is done at a birth and at a death, and by whom |
-//! | `state` | what is counted: where a thread is, and what is done at a new line |
 //! | `census` | the walk over the living blocks |
 //! | `end` | the count at the end of a program that lancet has started |
 //! | `image` | which functions are the VM's own |
 //! | `names` | the VM's code as text |
 
 mod allocator;
-mod blocks;
 mod caller;
 pub mod census;
 pub mod counting;
 pub mod end;
 mod image;
 mod names;
-mod state;

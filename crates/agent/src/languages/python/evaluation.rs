@@ -1,6 +1,6 @@
 //! Makes the VM evaluate the command's text ([`SCRIPT`]), and puts an exception off that cannot be raised at once.
 
-use super::functions::function;
+use crate::languages::functions::function;
 use crate::scripts::copy;
 use crate::shared::SCRIPT;
 use vm::python::api::{

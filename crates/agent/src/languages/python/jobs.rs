@@ -7,8 +7,8 @@
 
 use super::births::{census, counting, end};
 use super::evaluation;
-use super::functions::function;
 use super::snapshot::{HEAP, is_collecting};
+use crate::languages::functions::function;
 use crate::shared::{CONFIG, CONTROL_PAGE, SCRIPT};
 use crate::{at_work, snapshot};
 use core::sync::atomic::Ordering;

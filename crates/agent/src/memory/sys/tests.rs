@@ -51,6 +51,7 @@ fn what_was_unmapped_is_gone() {
     unsafe { assert!(map_over(at, PAGE, 0)) };
     assert!(!is_readable(at));
     assert!(!is_readable(8));
+    assert!(!is_readable(0), "no address");
     // SAFETY: the mapping is this test's own.
     unsafe { unmap(at, PAGE) };
 }

@@ -4,10 +4,11 @@
 //! the VM's lock. If it cannot be asked to leave, it is made quiet: its functions then pass everything through, and take themselves out.
 
 use super::collected::Due;
-use super::{PATIENCE, Python, api, doors, hand_over_api, hand_over_facts};
+use super::{PATIENCE, Python, api, doors};
 use crate::counted::{Awaited, Counted};
 use crate::entered::{Entered, Reached};
 use crate::farewell;
+use crate::handed;
 use crate::opening::Opening;
 use hooks::ScriptStart;
 use inject::resident::Resident;
@@ -56,7 +57,7 @@ pub fn open(pid: i32, image: &Image, opening: Opening) -> Result<Box<dyn Counted
     let Entered {
         memory, resident, ..
     } = &python.entered;
-    hand_over_facts(memory, resident, facts)?;
+    handed::facts(memory, resident, facts.to_words())?;
     (opening.claimed)(memory, resident)?;
     let mut counted = CountedPython::of(python);
     counted.ask(Request::Watch, 0, "count its births")?;
@@ -250,8 +251,8 @@ fn handed_over(pid: i32, start: ScriptStart, opening: Opening) -> Result<Python>
     let mut config = opening.config;
     config.language = Language::Python.number();
     let entered = reached.take_over(start, config, |memory, resident| {
-        hand_over_api(memory, resident, &api)?;
-        hand_over_facts(memory, resident, facts)?;
+        handed::functions(memory, resident, api)?;
+        handed::facts(memory, resident, facts.to_words())?;
         (opening.claimed)(memory, resident)?;
         resident.request(memory, Request::Watch, 0)
     })?;

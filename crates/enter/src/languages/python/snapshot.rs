@@ -1,8 +1,9 @@
 //! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
 
-use super::{Python, hand_over_facts};
+use super::Python;
 use crate::copied::{Asking, Copied};
 use crate::copyable::Copyable;
+use crate::handed;
 use crate::opening::Opening;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use inject::{Image, Timing};
@@ -65,7 +66,11 @@ impl Copyable for CopyablePython {
             at: python.entered.resident.header.snapshot,
             memory: python.entered.memory.clone(),
         };
-        hand_over_facts(&python.entered.memory, &python.entered.resident, facts)?;
+        handed::facts(
+            &python.entered.memory,
+            &python.entered.resident,
+            facts.to_words(),
+        )?;
         python.entered.has_copy.set(true);
         asking.copy(|| {
             python.ask(Request::Snapshot, 0)?;

@@ -19,7 +19,7 @@ use super::caller;
 use super::counting;
 use super::names::{MEMORY, OBJECT};
 use crate::calls::thread::thread_pointer;
-use crate::languages::python::functions::{at, function};
+use crate::languages::functions::{at, function};
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vm::python::api::{GET_ALLOCATOR, SET_ALLOCATOR};

@@ -1,7 +1,7 @@
 //! Who calls an allocator: whether the running thread has the lock under which is counted.
 
 use crate::calls::thread::thread_pointer;
-use crate::languages::python::functions::at;
+use crate::languages::functions::at;
 use crate::memory::direct::{Direct, Plain};
 use crate::memory::sys;
 use vm::python::{Current, Form, Python, Running, Version};

@@ -8,10 +8,8 @@
 
 use super::allocator;
 use super::counting::{Held, tell_lost};
-use super::state::Births;
-use crate::births::tally::{add_living, row};
 use crate::guard;
-use crate::languages::python::functions::function;
+use crate::languages::functions::function;
 use crate::languages::python::snapshot::reader;
 use crate::memory::bound::Kept;
 use crate::memory::follow::ours;
@@ -19,8 +17,7 @@ use crate::memory::sys;
 use vm::python::api::COLLECT;
 use wire::control_page::{CENSUS_BLOCKED, CENSUS_COLLECT, CENSUS_RAN, CENSUS_TIME};
 use wire::ledger::Uncollected;
-use wire::slots::{epoch_of, site_of};
-use wire::{Farewell, Ledger, Reply};
+use wire::{Farewell, Reply};
 
 /// Counts the living blocks, as `argument` says (`wire::control_page::CENSUS_COLLECT`, `CENSUS_BLOCKED`, `CENSUS_RAN`). The VM's lock is held, at a safe
 /// point.
@@ -89,32 +86,6 @@ extern "C" fn count(held: u64) -> u64 {
     // SAFETY: `take` passes the address of its own `Held`, which lives until this returns.
     let held = unsafe { &mut *ours::<Held>(held) };
     let (births, ledger) = held.both();
+    tell_lost(ledger);
     u64::from(births.count(ledger).is_some())
-}
-
-impl Births {
-    /// Counts the living by site. `None`: there is no memory for that.
-    fn count(&mut self, ledger: &mut Ledger) -> Option<()> {
-        self.tally.free(ledger);
-        self.books.reuse_freed(ledger);
-        (
-            ledger.unsized_objects,
-            ledger.empty_bytes,
-            ledger.large_count,
-        ) = (0, 0, 0);
-        let (sites, mut whole, mut blocks) = (&mut self.tally.sites, Some(()), 0);
-        self.blocks.each(|number, bytes| {
-            blocks += 1;
-            match row(sites, site_of(number)) {
-                Some(counts) => add_living(counts, ledger, epoch_of(number), bytes),
-                None => whole = None,
-            }
-        });
-        ledger.slots = blocks;
-        tell_lost(ledger);
-        self.tally.add_births(&self.books, ledger)?;
-        self.try_again();
-        ledger.mapped = self.books.mapped(ledger) + self.blocks.mapped() + self.tally.mapped();
-        whole
-    }
 }

@@ -8,11 +8,12 @@
 //! are in use all the same, by a thread that was stopped or was not copied by a fork, calls pass through, too ([`Held`]).
 
 use super::allocator;
-use super::blocks::Known;
 use super::caller::{Caller, at_hand, caller, form, innermost, note, who};
-use super::state::{Births, place_of};
+use super::names::Names;
+use crate::births::blocks::Known;
 use crate::births::books::{Booked, DEEPEST, Key};
 use crate::births::heartbeat::LOOK_EVERY;
+use crate::births::living::{self, epoch, place_of};
 use crate::guard;
 use crate::languages::python::snapshot::reader;
 use crate::memory::direct::Direct;
@@ -88,37 +89,12 @@ impl Drop for Held {
     }
 }
 
-static mut BIRTHS: Births = Births::new();
+/// What is counted. It is used with the lock of the main interpreter, and by who has the right to ([`Held`]).
+pub type Births = living::Births<Names>;
+
+static mut BIRTHS: Births = Births::new(Names::new());
 
 impl Births {
-    /// Books a block of `size` bytes at `at`, which the thread of this state has taken.
-    #[inline(always)]
-    fn born(
-        &mut self,
-        ledger: &mut Ledger,
-        state: u64,
-        kind: u64,
-        at: u64,
-        size: u64,
-    ) -> Option<()> {
-        // A birth that is counted is noted, too.
-        let place = self.blocks.place(at)?;
-        let key = self.key(state, kind)?;
-        let recent = place_of(key);
-        let Booked { site, measure } = match self.books.count_at(self.recent[recent], key) {
-            Some(booked) => booked,
-            None => self.count_key(ledger, key, state)?,
-        };
-        if measure {
-            self.books.measured(ledger, site, size);
-        }
-        let before = self.blocks.born(place, epoch(ledger) | site, size);
-        if before.is_owner() {
-            self.reborn(ledger, at);
-        }
-        Some(())
-    }
-
     /// Whether births are booked by [`born_again`](Self::born_again) at all: not with call paths, nor where there was no memory for one.
     #[inline(always)]
     fn counts_in_passing(&self) -> bool {
@@ -185,13 +161,6 @@ impl Births {
         self.forget(ledger);
         out
     }
-}
-
-/// The number of the present epoch, as it stands in the number of a block.
-#[inline(always)]
-fn epoch(ledger: &Ledger) -> u32 {
-    // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the volatile read.
-    unsafe { (&raw const ledger.epoch).read_volatile() as u32 }
 }
 
 /// What happens to a block.
@@ -328,7 +297,7 @@ fn taken(kind: u64, at: u64, size: u64, known: Option<Known>) {
         return;
     };
     let (births, ledger) = held.both();
-    let is_noted = births.full.is_none() && births.born(ledger, state, kind, at, size).is_some();
+    let is_noted = births.full.is_none() && births.born(ledger, state, kind, (at, size)).is_some();
     if !is_noted && !known.is_some_and(|known| births.keep(ledger, at, size, known)) {
         births.lose(ledger, state, kind, at);
     }

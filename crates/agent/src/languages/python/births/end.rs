@@ -4,7 +4,7 @@
 //! What `atexit` knows cannot be taken out of it by address, so the function stays there when lancet leaves, and does nothing then.
 
 use super::census;
-use crate::languages::python::functions::function;
+use crate::languages::functions::function;
 use crate::languages::python::snapshot::reader;
 use crate::shared::{CONFIG, CONTROL_PAGE};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,6 @@
 //! What the books ask about code and types of a Python. The code is that of a running frame, which keeps it.
 
+use crate::births::living::Script;
 use crate::births::texts::{Buffer, Class, Texts};
 use crate::memory::direct::Direct;
 use vm::python::{Error, Point, Python, Text};
@@ -7,6 +8,10 @@ use vm::python::{Error, Point, Python, Text};
 /// The numbers that stand for types: which of the VM's two allocators has made a block.
 pub const OBJECT: u64 = 1;
 pub const MEMORY: u64 = 2;
+
+/// In the instruction of a key: a frame at this point is complete only if it is a generator's. `Births::born_again` does not ask whose a frame
+/// is, and has no such key.
+const OF_GENERATOR: u64 = 1 << 32;
 
 /// The reader of this process's Python, with the one buffer that every text is read into.
 pub struct Names {
@@ -70,5 +75,31 @@ impl Texts for Names {
     /// What is born in frozen modules is booked there, as `tracemalloc` has it.
     fn is_own(&mut self, _code: u64) -> bool {
         false
+    }
+}
+
+/// Where a thread is says its state.
+impl Script for Names {
+    #[inline(always)]
+    fn point(&self, state: u64) -> Option<(u64, u64)> {
+        let reached = self.reader.as_ref()?.reached(state).ok()?;
+        Some(reached.map_or((0, 0), |reached| {
+            let point = reached.point;
+            let mark = if reached.is_traceable {
+                0
+            } else {
+                OF_GENERATOR
+            };
+            (point.code, u64::from(point.lasti as u32) | mark)
+        }))
+    }
+
+    fn frames(&mut self, state: u64, mut each: impl FnMut(u64, u64) -> Option<()>) {
+        let Some(reader) = self.reader.as_ref() else {
+            return;
+        };
+        let mut frames = reader.frames(state).map_while(Result::ok);
+        let _ = frames
+            .try_for_each(|frame| each(frame.point.code, u64::from(frame.point.lasti as u32)));
     }
 }

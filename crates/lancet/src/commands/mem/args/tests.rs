@@ -175,7 +175,7 @@ fn help() {
     command.build();
     let mem = command.find_subcommand_mut("mem").expect("it is declared");
     insta::assert_snapshot!(mem.render_help().to_string(), @"
-    Which file:line:Type holds the memory of a running Ruby?
+    Which file:line:Type holds the memory of a running Ruby, Python or PHP?
 
     Usage: lancet mem [OPTIONS] -p PID...
            lancet mem [OPTIONS] -- PROGRAM [ARG]...

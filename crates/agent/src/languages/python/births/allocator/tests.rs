@@ -3,6 +3,7 @@
 mod counted;
 
 use super::*;
+use crate::at_work::tests::PAGE;
 use crate::shared::SCRIPT;
 use core::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -19,8 +20,6 @@ const NOTHING: Table = Table {
 
 /// The tables of the domains, as the made-up VM has them.
 static TABLES: Mutex<[Table; 2]> = Mutex::new([NOTHING; 2]);
-/// The statics are one for all tests.
-static ONE: Mutex<()> = Mutex::new(());
 /// Calls of the VM's own functions, as it was called: function, ctx and arguments.
 static CALLS: Mutex<Vec<(&str, [u64; 4])>> = Mutex::new(Vec::new());
 /// Calls of the functions that another tool has put in front.
@@ -103,7 +102,8 @@ fn cover() {
 
 /// A VM whose tables have its own functions, with another `ctx` for each domain.
 fn vm() -> ([Table; 2], MutexGuard<'static, ()>) {
-    let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // The statics are one for all tests.
+    let one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     // SAFETY: the lock is held, under which alone these tests use `SCRIPT`'s addresses; no other test does.
     unsafe {
         (&raw mut SCRIPT.functions[GET_ALLOCATOR]).write(get as *const () as u64);

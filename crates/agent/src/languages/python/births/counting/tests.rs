@@ -42,7 +42,7 @@ impl Office {
         let reader =
             Python::new(&Direct, Facts::from_words(words)).expect("a version that is known");
         let mut office = Office {
-            births: Box::new(Births::new()),
+            births: Box::new(Births::new(Names::new())),
             ledger: Box::new(EMPTY),
             state: Box::new([0; 64]),
         };
@@ -60,7 +60,7 @@ impl Office {
         let state = self.state();
         let (births, ledger) = (&mut self.births, &mut self.ledger);
         let is_noted =
-            births.full.is_none() && births.born(ledger, state, kind, at, size).is_some();
+            births.full.is_none() && births.born(ledger, state, kind, (at, size)).is_some();
         if !is_noted {
             births.lose(ledger, state, kind, at);
         }
@@ -69,7 +69,8 @@ impl Office {
 
     /// A birth where line and page were seen just now; whether it is noted.
     fn born_again(&mut self, kind: u64, at: u64, size: u64) -> bool {
-        let key = self.births.key(self.state(), kind).expect("a key");
+        let state = self.state();
+        let key = self.births.key(state, kind).expect("a key");
         self.births.counts_in_passing() && self.births.born_again(&mut self.ledger, key, at, size)
     }
 
@@ -232,8 +233,11 @@ fn a_point_of_a_generator_is_none_of_another_frame() {
     inner[64 / 8] = 1 << 40;
     cframe[1] = address(&inner);
     office.state[56 / 8] = address(&cframe);
-    let of = |office: &Office| office.births.key(office.state(), OBJECT).expect("a key");
-    let of_generator = of(&office);
+    let of = |office: &mut Office| {
+        let state = office.state();
+        office.births.key(state, OBJECT).expect("a key")
+    };
+    let of_generator = of(&mut office);
     assert_eq!(of_generator.code, address(&code[..]));
     assert!(office.born(OBJECT, ONE, 1));
     assert!(office.born(OBJECT, OTHER, 1));
@@ -247,5 +251,5 @@ fn a_point_of_a_generator_is_none_of_another_frame() {
     // The same frame, of the function that makes the generator.
     inner[64 / 8] = 0;
     assert_eq!(cframe[1], address(&inner));
-    assert_eq!(of(&office).code, address(&other_code[..]));
+    assert_eq!(of(&mut office).code, address(&other_code[..]));
 }

@@ -53,7 +53,7 @@ fn main() -> u64 {
         }
         CURRENT.set(state(main));
         let counted = reader().and_then(who).expect("it is counted");
-        // SAFETY: the caller holds `ONE`, and no function of ours is in a table.
+        // SAFETY: the caller holds `PAGE`, and no function of ours is in a table.
         unsafe { note(counted) };
         main
     })

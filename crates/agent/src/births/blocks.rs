@@ -7,6 +7,8 @@
 //!    └─ lines of code that lies in this block are cached
 //! ```
 //!
+//! Blocks of up to 8 bytes, of which two begin in the same 16, have their numbers in tables of their own, where an allocator has such.
+//!
 //! A block of 2 GiB and more has its size in a list. Code (a code object) is a block as any other: when it is freed, what was cached
 //! under its address is dropped. So a line that is found under an address is that of the code which lies there now. Code from before has
 //! no site, but the mark all the same.
@@ -22,6 +24,19 @@ const OWNER: u32 = 1 << 31;
 const LISTED: u32 = OWNER - 1;
 /// The tables are of so many bytes of address space (binary logarithm): with 8 bytes for 16, half as many each.
 const PAGE_SHIFT: u32 = 16;
+
+/// Bytes of a block of which two may begin in the same grain of [`BLOCK_GRAIN`] bytes.
+const TINY: u64 = 8;
+
+/// What is noted of a block of up to 8 bytes: its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+struct Tiny(u32);
+
+impl Number for Tiny {
+    const GRAIN: u32 = TINY as u32;
+    const NONE: Self = Tiny(0);
+}
 
 /// What is noted of one block. It is one word, because a processor waits where a word is loaded that was stored in two pieces just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +105,7 @@ const NEAR: usize = 512;
 /// Bytes of addresses for each byte of a table.
 const SPREAD: u64 = BLOCK_GRAIN as u64 / size_of::<Block>() as u64;
 
-/// A page, and what leads from an address in it to what is noted of it: `table + at / SPREAD`.
+/// A page, and what leads from an address in it to what is noted of it: `table + distance(at)`.
 #[derive(Clone, Copy)]
 struct Near {
     page: u64,
@@ -103,11 +118,22 @@ impl Near {
         table: 0,
     };
 
-    /// The page of an address, with the bits that no block's address has.
+    /// The page of an address, with the bits that no address of a block that begins at a multiple of `ALIGN` has.
     #[inline(always)]
-    fn page(at: u64) -> u64 {
+    fn page<const ALIGN: u64>(at: u64) -> u64 {
         const OF_PAGE: u64 = (1 << PAGE_SHIFT) - 1;
-        at & !(OF_PAGE - (BLOCK_GRAIN as u64 - 1))
+        at & !(OF_PAGE - (ALIGN - 1))
+    }
+
+    /// What is to be added to `table` for the block at `at`.
+    #[inline(always)]
+    fn distance<const ALIGN: u64>(at: u64) -> u64 {
+        const GRAIN: u64 = BLOCK_GRAIN as u64;
+        match ALIGN < GRAIN {
+            true => (at & !(GRAIN - 1)) / SPREAD,
+            // `at` is such a multiple already.
+            false => at / SPREAD,
+        }
     }
 
     #[inline(always)]
@@ -116,33 +142,49 @@ impl Near {
     }
 }
 
-/// The living blocks of a process.
-pub struct Blocks {
+/// The living blocks of a process, each of which begins at a multiple of so many bytes (at least 8).
+pub struct Blocks<const ALIGN: u64 = 16> {
     table: Slots<Block>,
     /// Tables that were used lately, at the places of their pages: two loads in the place of five.
     near: [Near; NEAR],
     /// Blocks of 2 GiB and more: address and size.
     listed: List<(u64, u64)>,
+    /// Blocks of up to 8 bytes, where blocks begin at multiples of these.
+    tiny: Slots<Tiny>,
 }
 
-impl Blocks {
+impl<const ALIGN: u64> Blocks<ALIGN> {
     pub const fn new() -> Self {
         Blocks {
             table: Slots::new(),
             near: [Near::NOTHING; NEAR],
             listed: List::new(),
+            tiny: Slots::new(),
         }
     }
 
     /// Makes room; `None` if there is no memory.
     pub fn open(&mut self) -> Option<()> {
-        self.table.open(PAGE_SHIFT, 1)
+        self.table.open(PAGE_SHIFT, 1)?;
+        match Self::HAS_TINY {
+            true => self.tiny.open(PAGE_SHIFT, 1),
+            false => Some(()),
+        }
     }
 
-    /// Whether there can be a block at this address. Allocators with blocks of 8 bytes are not known here.
+    /// Whether the allocator has blocks of which two begin in the same grain.
+    const HAS_TINY: bool = ALIGN < BLOCK_GRAIN as u64;
+
+    /// Whether a block of this size is one of these.
+    #[inline(always)]
+    pub const fn is_tiny(size: u64) -> bool {
+        Self::HAS_TINY && size <= TINY
+    }
+
+    /// Whether there can be a block at this address.
     #[inline(always)]
     pub fn is_place(at: u64) -> bool {
-        at.is_multiple_of(BLOCK_GRAIN.into())
+        at.is_multiple_of(ALIGN)
     }
 
     /// Makes room for what is noted of the block at `at`. `None` if there is no memory for that, or can be no block.
@@ -166,7 +208,8 @@ impl Blocks {
     #[inline(always)]
     fn near(&self, at: u64) -> Option<*mut Block> {
         let near = &self.near[Near::place(at)];
-        (near.page == Near::page(at)).then(|| ours(near.table.wrapping_add(at / SPREAD)))
+        (near.page == Near::page::<ALIGN>(at))
+            .then(|| ours(near.table.wrapping_add(Near::distance::<ALIGN>(at))))
     }
 
     /// The same where it was not, if it has a table; there can be one at `at`.
@@ -174,8 +217,8 @@ impl Blocks {
     fn come_near(&mut self, at: u64) -> Option<*mut Block> {
         let block = self.table.find(at)?;
         self.near[Near::place(at)] = Near {
-            page: Near::page(at),
-            table: (block.addr() as u64).wrapping_sub(at / SPREAD),
+            page: Near::page::<ALIGN>(at),
+            table: (block.addr() as u64).wrapping_sub(Near::distance::<ALIGN>(at)),
         };
         Some(block)
     }
@@ -211,9 +254,30 @@ impl Blocks {
         before
     }
 
+    /// Notes that a block [of up to 8 bytes](Self::is_tiny) was taken. `None` if there is no memory for that.
+    pub fn tiny_born(&mut self, at: u64, number: u32) -> Option<()> {
+        self.tiny.set(at, Tiny(number))
+    }
+
     /// Notes that a block is freed, and returns what was known of it.
     #[inline(always)]
     pub fn dead(&mut self, at: u64) -> Option<Known> {
+        let known = self.known_dead(at);
+        if Self::HAS_TINY && known.is_none() {
+            return self.tiny_dead(at);
+        }
+        known
+    }
+
+    #[inline(never)]
+    fn tiny_dead(&mut self, at: u64) -> Option<Known> {
+        let Tiny(number) = self.tiny.clear(at);
+        let block = Block::new(number, TINY as u32);
+        (number != 0).then_some(Known { block, size: TINY })
+    }
+
+    #[inline(always)]
+    fn known_dead(&mut self, at: u64) -> Option<Known> {
         let noted = self.noted(at)?;
         // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
         let block = unsafe { noted.replace(Block::NONE) };
@@ -231,7 +295,7 @@ impl Blocks {
     /// and its word is all there will be to know.
     #[inline(always)]
     pub fn empty_place(&self, at: u64, size: u64) -> Option<Place> {
-        if size >= LISTED.into() {
+        if size >= LISTED.into() || Self::is_tiny(size) {
             return None;
         }
         let block = self.near(at)?;
@@ -255,7 +319,8 @@ impl Blocks {
         // SAFETY: it leads into a table of this page, which lies there until the tables are freed; `self` is borrowed mutably.
         let block = unsafe { *noted };
         if block == Block::NONE {
-            return Some(None);
+            // It may be one of up to 8 bytes.
+            return (!Self::HAS_TINY).then_some(None);
         }
         if !block.is_whole() {
             return None;
@@ -306,6 +371,21 @@ impl Blocks {
                 each(block.number(), self.size_of(at, block));
             }
         });
+        self.tiny.each(|_, Tiny(number)| {
+            if site_of(number) != 0 {
+                each(number, TINY);
+            }
+        });
+    }
+
+    /// Calls `each` with every address at which a block may begin under whose address lines are cached.
+    pub fn each_owner(&self, mut each: impl FnMut(u64)) {
+        self.table.each(|at, block| {
+            if block.is_owner() {
+                let places = (at..at + u64::from(BLOCK_GRAIN)).step_by(ALIGN as usize);
+                places.for_each(&mut each);
+            }
+        });
     }
 
     fn size_of(&self, at: u64, block: Block) -> u64 {
@@ -337,11 +417,12 @@ impl Blocks {
         self.near = [Near::NOTHING; NEAR];
         self.table.free();
         self.listed.free();
+        self.tiny.free();
     }
 
     /// Bytes mapped, of which only touched pages take memory.
     pub fn mapped(&self) -> u64 {
-        self.table.mapped() + self.listed.mapped()
+        self.table.mapped() + self.listed.mapped() + self.tiny.mapped()
     }
 }
 

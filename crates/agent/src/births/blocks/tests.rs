@@ -157,7 +157,7 @@ fn other_addresses_are_refused() {
     let mut blocks = open();
     take(&mut blocks, ARENA, 5, 100).expect("memory");
     for at in [ARENA + 8, ARENA + 1] {
-        assert!(!Blocks::is_place(at));
+        assert!(!<Blocks>::is_place(at));
         assert_eq!((blocks.dead(at), blocks.take(at)), (None, None));
         assert!(blocks.empty_place(at, 100).is_none());
         assert_eq!(blocks.own(at), None);
@@ -175,4 +175,68 @@ fn what_was_left_is_empty() {
     blocks.free();
     assert_eq!((blocks.mapped(), blocks.dead(ARENA)), (0, None));
     assert_eq!(take(&mut blocks, ARENA, 5, 100), None);
+}
+
+/// Of an allocator with blocks of 8 bytes two neighbours are told apart, from each other and from larger blocks.
+#[test]
+fn blocks_of_eight_bytes_are_told_apart() {
+    let mut blocks = Blocks::<8>::new();
+    blocks.open().expect("memory");
+    for (number, at) in [(1, ARENA), (2, ARENA + 8), (3, ARENA + 16)] {
+        assert!(Blocks::<8>::is_tiny(8) && !Blocks::<8>::is_tiny(9));
+        blocks.tiny_born(at, number).expect("memory");
+    }
+    let place = blocks.place(ARENA + 0x1018).expect("memory");
+    blocks.born(place, 4, 24);
+    let living = |blocks: &Blocks<8>| {
+        let mut living = Vec::new();
+        blocks.each(|number, size| living.push((number, size)));
+        living.sort_unstable();
+        living
+    };
+    assert_eq!(living(&blocks), [(1, 8), (2, 8), (3, 8), (4, 24)]);
+    assert!(blocks.dead(ARENA + 8).is_some());
+    assert!(blocks.dead(ARENA + 8).is_none(), "it is dead");
+    assert!(blocks.dead(ARENA + 0x1018).is_some());
+    assert_eq!(living(&blocks), [(1, 8), (3, 8)]);
+    blocks.free();
+}
+
+/// Code may begin at any multiple of 8 (that of PHP's opcache does), and is found where it begins.
+#[test]
+fn owners_are_found_where_they_begin() {
+    let mut blocks = Blocks::<8>::new();
+    blocks.open().expect("memory");
+    let codes = [ARENA, ARENA + 0x28, ARENA + 0x1018];
+    for at in codes {
+        blocks.own(at).expect("memory");
+    }
+    let mut found = Vec::new();
+    blocks.each_owner(|at| found.push(at));
+    assert!(codes.iter().all(|at| found.contains(at)), "{found:x?}");
+    assert!(!found.contains(&(ARENA + 0x10)), "{found:x?}");
+    blocks.free();
+}
+
+/// The short ways know blocks that begin at multiples of 8, and leave those of up to 8 bytes to the long ones.
+#[test]
+fn the_short_ways_know_blocks_at_multiples_of_eight() {
+    let mut blocks = Blocks::<8>::new();
+    blocks.open().expect("memory");
+    let (tiny, other) = (ARENA + 0x1008, ARENA + 0x18);
+    let place = blocks.place(other).expect("memory");
+    blocks.born(place, 4, 24);
+    assert!(blocks.take(other).flatten().is_some());
+    assert!(blocks.dead(other).is_none(), "it was taken");
+    let place = blocks.empty_place(other, 24).expect("its table was used");
+    blocks.fill(place, 5, 24);
+    assert!(blocks.empty_place(other, 24).is_none(), "it lives");
+    assert!(
+        blocks.empty_place(other + 16, 8).is_none(),
+        "it is too small"
+    );
+    blocks.tiny_born(tiny, 6).expect("memory");
+    assert_eq!(blocks.take(tiny), None, "it may be one of these");
+    assert!(blocks.dead(tiny).is_some());
+    blocks.free();
 }

@@ -1,8 +1,8 @@
-//! Functions of Python's C API, by their places in the table that the command has written ([`vm::python::api`]).
+//! Functions of a VM, by their places in the table that the command has written ([`wire::Script::functions`]).
 
 use crate::shared::SCRIPT;
 
-/// Returns the function of Python at this place of the table, with its type.
+/// Returns the function of the VM at this place of the table, with its type.
 ///
 /// # Safety
 /// `F` is its prototype.
