@@ -251,7 +251,7 @@ extern "C" fn bury(at: u64) -> u64 {
     0
 }
 
-/// Runs every [`LOOK_EVERY`](crate::births::heartbeat::LOOK_EVERY) births: checks whether the command is still there.
+/// Runs every [`LOOK_EVERY`] births: checks whether the command is still there.
 #[cold]
 #[inline(never)]
 fn look_round(held: &mut Held) {
