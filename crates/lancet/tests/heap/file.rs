@@ -61,8 +61,9 @@ fn stacks_have_objects_and_bytes() {
     let output = asked(&[file.to_str().expect("UTF-8"), "--format", "firefox"]);
     let profile: Value = serde_json::from_str(&output.stdout).expect("JSON");
     for (thread, name, weights) in [
-        (0, "inuse_objects", [1, 5_000]),
-        (1, "inuse_space", [100, 200_000]),
+        // The last is the end of the one before: the reader shows each up to the next.
+        (0, "inuse_objects", [1, 5_000, 0]),
+        (1, "inuse_space", [100, 200_000, 0]),
     ] {
         let thread = &profile["threads"][thread];
         assert_eq!(thread["name"], name);

@@ -55,12 +55,12 @@ fn a_program_that_is_started_keeps_its_output_and_its_exit_code() {
         "--",
         "ruby",
         "-e",
-        "n = 0; n += 1 while n < 9_000_000; puts n; exit 3",
+        "n = 0; n += 1 while n < 60_000_000; puts n; exit 3",
     ]);
     let output = run(&mut command, LIMIT);
     assert_eq!(
         (output.code(), &*output.stdout),
-        (3, "9000000\n"),
+        (3, "60000000\n"),
         "{output:?}"
     );
     assert!(
