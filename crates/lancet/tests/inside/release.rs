@@ -163,7 +163,7 @@ fn holds_the_licences_of_others(at: &Path, version: &str, components: &[serde_js
 /// A copy of the sources of the commit, a repository of its own or none.
 fn copied(place: &TempDir, name: &str) -> PathBuf {
     let to = place.join(name);
-    let script = "mkdir \"$2\" && git -c safe.directory=\"$1\" -C \"$1\" archive HEAD | tar -C \"$2\" -xf -";
+    let script = "mkdir \"$2\" && git -c safe.directory=\"${1%/}\" -C \"$1\" archive HEAD | tar -C \"$2\" -xf -";
     let mut copy = Command::new("bash");
     succeeds(copy.args(["-c", script, "copy"]).arg(folder("")).arg(&to));
     to
