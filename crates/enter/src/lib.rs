@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `languages` | the table of the languages whose VMs are entered, and who asks it; below it how each is entered, a folder a language |
+//! | `counted_vm` | how a VM that is asked through its agent counts and is left: what the languages share |
 //! | `interpreter`, `counted`, `copyable`, `timer` | what a VM is entered for: to evaluate texts, to have its births counted, to be copied, to have its collections timed |
 //! | `opening`, `counting` | with what an agent is configured for it; how births are counted until a process is copied |
 //! | `entered` | a process with an agent in it that its main thread calls: opened, copied wherever it stands, left |
@@ -24,6 +25,7 @@ pub mod copied;
 pub mod copy;
 mod copyable;
 mod counted;
+mod counted_vm;
 mod counting;
 mod entered;
 mod farewell;

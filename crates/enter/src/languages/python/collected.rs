@@ -10,7 +10,7 @@
 //! has shared. So a process that has children of its own program is left alone.
 
 use super::counted::CountedPython;
-use crate::counted::{Awaited, Counted};
+use crate::counted::Awaited;
 use process::error::Result;
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
@@ -41,8 +41,8 @@ impl CountedPython {
     /// # Errors
     /// The guest is gone.
     pub(super) fn raise_counts(&mut self) -> Result<bool> {
-        self.take_back();
-        let pid = self.pid();
+        self.write_back();
+        let pid = self.python.entered.pid();
         if self.due.is_some() || !waits(Status::read(pid)?.state) || has_copies(pid) {
             return Ok(false);
         }
@@ -51,7 +51,9 @@ impl CountedPython {
         let Some((automatic, before, written)) = found.unwrap_or(None) else {
             return Ok(false);
         };
-        automatic.each_word(written, |at, bytes| self.memory().write(at, bytes))?;
+        automatic.each_word(written, |at, bytes| {
+            self.python.entered.memory.write(at, bytes)
+        })?;
         self.due = Some(Due {
             automatic,
             before,
@@ -67,7 +69,7 @@ impl CountedPython {
     fn counts_due(
         &self,
     ) -> std::result::Result<Option<(Automatic, Counts, Counts)>, python::Error> {
-        let memory: &GuestMemory = self.memory();
+        let memory: &GuestMemory = &self.python.entered.memory;
         let python = python::Python::new(&memory, self.python.facts)?;
         if python.is_collector_on()? != Some(true) || python.is_collecting()? {
             return Ok(None);
@@ -100,12 +102,12 @@ impl CountedPython {
             return Awaited::Nothing;
         }
         due.idle = looked;
-        let has_come_back = times_slept(self.pid()) != due.slept;
+        let has_come_back = times_slept(self.python.entered.pid()) != due.slept;
         self.due = Some(due);
         if !has_come_back {
             return Awaited::Beginning;
         }
-        self.take_back();
+        self.write_back();
         match self.due {
             Some(_) => Awaited::End,
             None => Awaited::Nothing,
@@ -114,7 +116,7 @@ impl CountedPython {
 
     /// Whether the VM collects now, and its counts; `None` if that cannot be read, or these are no longer where they were.
     fn look_at(&self, due: &Due) -> Option<(bool, Counts)> {
-        let memory: &GuestMemory = self.memory();
+        let memory: &GuestMemory = &self.python.entered.memory;
         let python = python::Python::new(&memory, self.python.facts).ok()?;
         // In this order: one that ends in between is seen at the next look.
         let now = due.automatic.counts(&memory).ok()?;
@@ -125,7 +127,7 @@ impl CountedPython {
 
     /// Writes the counts as they would be if they had not been raised, unless all garbage was collected since. While the VM collects they stay,
     /// and so does [`due`](Self::due).
-    pub(super) fn take_back(&mut self) {
+    pub(super) fn write_back(&mut self) {
         let Some(due) = self.due.take_if(|due| due.took.is_none()) else {
             self.due = None;
             return;
@@ -137,7 +139,7 @@ impl CountedPython {
             self.due = Some(due);
         } else if !due.written.are_spent(now) {
             let counts = due.before.without(due.written, now);
-            let memory: &GuestMemory = self.memory();
+            let memory: &GuestMemory = &self.python.entered.memory;
             // A guest that is gone is noticed when it is asked.
             let _ = due
                 .automatic
@@ -150,7 +152,7 @@ impl CountedPython {
         match self.awaited() {
             Awaited::Nothing => self.due.take()?.took,
             Awaited::Beginning | Awaited::End => {
-                self.take_back();
+                self.write_back();
                 None
             }
         }
