@@ -60,7 +60,7 @@ pub struct About<'a> {
     pub comment: Option<String>,
     /// The process that was looked at, if it was one.
     pub process: Option<Process<'a>>,
-    /// When that was.
+    /// When it was looked at and for how long, as far as that is known.
     pub times: Times,
     /// What the weights of a stack are.
     pub kinds: &'static [Kind],

@@ -107,7 +107,7 @@ pub(super) struct Titled<'a> {
     pub stacks: &'a Stacks,
     /// What was looked at.
     pub title: &'a str,
-    /// When that was.
+    /// When it was looked at and for how long, as far as that is known.
     pub times: stacks::Times,
 }
 

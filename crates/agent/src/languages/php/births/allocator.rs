@@ -242,24 +242,33 @@ pub mod tests {
         }
     }
 
+    /// Functions that stand for ours.
+    #[cfg(not(miri))]
+    const FUNCTIONS: [u64; 3] = [1, 2, 3];
+
+    /// Where a heap lies in the first chunk that begins in this room of two, and that chunk's first word, which leads to the heap.
+    #[cfg(not(miri))]
+    fn heap_in(room: &mut [u64]) -> (u64, &mut u64) {
+        let from = room.as_mut_ptr().expose_provenance() as u64;
+        let chunk = from.next_multiple_of(CHUNK);
+        (chunk + 64, &mut room[((chunk - from) / 8) as usize])
+    }
+
     /// Another tool's functions are in front of ours, or its heap is used in the place of ours: it is said, and ours do not stay in a heap that
     /// the VM may use again. While ours are not meant to be set nobody has replaced them.
     #[cfg(not(miri))]
     #[test]
     fn functions_that_are_not_called_any_more_are_noticed() {
-        const OURS: [u64; 3] = [1, 2, 3];
         let _one = vm();
         let mut room = std::vec![0u64; (2 * CHUNK) as usize / 8];
-        let from = room.as_mut_ptr().expose_provenance() as u64;
-        let chunk = from.next_multiple_of(CHUNK);
-        let heap = chunk + 64;
-        room[((chunk - from) / 8) as usize] = heap;
-        is_at(heap, Functions(OURS), [0; 3]);
+        let (heap, first) = heap_in(&mut room);
+        *first = heap;
+        is_at(heap, Functions(FUNCTIONS), [0; 3]);
         USED.store(heap, Ordering::Relaxed);
         assert!(take() && !is_replaced());
-        is_at(heap, Functions(OURS), [4, 5, 6]);
+        is_at(heap, Functions(FUNCTIONS), [4, 5, 6]);
         assert!(is_replaced(), "another tool's functions");
-        is_at(heap, Functions(OURS), OURS);
+        is_at(heap, Functions(FUNCTIONS), FUNCTIONS);
         assert!(step_aside() && !is_replaced());
         assert!(take() && !is_replaced());
         USED.store(heap + CHUNK, Ordering::Relaxed);
@@ -275,15 +284,11 @@ pub mod tests {
     #[cfg(not(miri))]
     #[test]
     fn a_heap_that_is_gone_is_left_alone() {
-        const OURS: [u64; 3] = [1, 2, 3];
         let _one = vm();
         let mut room = std::vec![0u64; (2 * CHUNK) as usize / 8];
-        let from = room.as_mut_ptr().expose_provenance() as u64;
-        let chunk = from.next_multiple_of(CHUNK);
-        let heap = chunk + 64;
-        let first = &mut room[((chunk - from) / 8) as usize];
+        let (heap, first) = heap_in(&mut room);
         let is_out = |used: u64, heap: u64| {
-            is_at(heap, Functions(OURS), OURS);
+            is_at(heap, Functions(FUNCTIONS), FUNCTIONS);
             USED.store(used, Ordering::Relaxed);
             let were_set = put_back();
             assert_eq!(has() == [0; 3], were_set);
