@@ -39,15 +39,19 @@ fn dist(program: &Path, to: &Path, surroundings: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Why a release cannot be made of these sources on this machine, where these programs are wanted.
+fn lacking(programs: &[&str]) -> Option<String> {
+    let missing = programs.iter().find(|program| !installed(program));
+    let missing = missing.map(|program| format!("{program} is not installed"));
+    let is_checkout = folder(".git").exists();
+    missing
+        .or_else(|| (!is_checkout).then(|| "these sources are no checkout of a repository".into()))
+}
+
 #[test]
 fn is_the_same_bytes_whoever_makes_it() {
-    for program in ["rake", "git", "dpkg-deb", "cargo"] {
-        if !installed(program) {
-            return skip("release", format!("{program} is not installed"));
-        }
-    }
-    if !folder(".git").exists() {
-        return skip("release", "these sources are no checkout of a repository");
+    if let Some(why) = lacking(&["rake", "git", "dpkg-deb", "cargo"]) {
+        return skip("release", why);
     }
     let place = TempDir::new("release");
     let program = small(&place);
@@ -187,13 +191,8 @@ const COMMITTED: &str = "git init --quiet && git add --all && git -c user.name=x
 /// Nothing comes into a release but what is in the commit, and a folder is one only when all is there.
 #[test]
 fn holds_nothing_that_is_not_in_the_commit() {
-    for program in ["rake", "git", "dpkg-deb", "cargo"] {
-        if !installed(program) {
-            return skip("release", format!("{program} is not installed"));
-        }
-    }
-    if !folder(".git").exists() {
-        return skip("release", "these sources are no checkout of a repository");
+    if let Some(why) = lacking(&["rake", "git", "dpkg-deb", "cargo"]) {
+        return skip("release", why);
     }
     let place = TempDir::new("release-other");
     let program = small(&place);
@@ -228,11 +227,8 @@ fn holds_nothing_that_is_not_in_the_commit() {
 /// Which time the files have: that of the commit, one that the caller names, never that of another repository around; and what git refuses is said.
 #[test]
 fn takes_the_time_of_its_own_commit() {
-    if !installed("git") || !folder(".git").exists() {
-        return skip(
-            "release",
-            "git is not installed, or these sources are no checkout",
-        );
+    if let Some(why) = lacking(&["git"]) {
+        return skip("release", why);
     }
     let place = TempDir::new("release-time");
     let program = small(&place);
@@ -267,11 +263,8 @@ fn takes_the_time_of_its_own_commit() {
 /// No page names a file of the version before.
 #[test]
 fn a_version_is_written_wherever_one_stands() {
-    if !installed("git") || !folder(".git").exists() {
-        return skip(
-            "release",
-            "git is not installed, or these sources are no checkout",
-        );
+    if let Some(why) = lacking(&["git"]) {
+        return skip("release", why);
     }
     let place = TempDir::new("release-version");
     let tree = copied(&place, "tree");
