@@ -24,7 +24,7 @@ mod merge;
 mod report;
 mod view;
 
-pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount};
+pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount, Unit};
 pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use crate::analysis::{
-    Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
+    Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected, Unit,
 };
 use crate::intervals::OfGuest;
 use crate::ledger::Tally;
@@ -121,6 +121,7 @@ pub fn census_of(source: Source, tally: &Tally) -> Census {
         }),
         resident: None,
         followed: false,
+        unit: Unit::Object,
         collector_off: tally.collector_off,
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,

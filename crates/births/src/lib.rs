@@ -10,6 +10,7 @@ pub mod earlier;
 pub mod intervals;
 pub mod ledger;
 mod lines;
+pub mod native;
 mod numbers;
 pub mod objects;
 pub mod postmortem;
@@ -17,5 +18,6 @@ pub mod program;
 pub mod session;
 mod steady;
 pub mod tracked;
+pub mod watching;
 
 pub use session::{COUNTING, Options, Session};

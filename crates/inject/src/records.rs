@@ -56,6 +56,8 @@ records!(
     wire::calls::Area,
     wire::calls::Hook,
     wire::calls::Count,
+    wire::calls::blocks::Row,
+    wire::calls::blocks::Beside,
     wire::notices::Notice
 );
 

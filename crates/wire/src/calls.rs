@@ -33,6 +33,7 @@
 //! interrupt at any instruction), and only then fills it. So a reader that sees a reservation behind the room also sees what the writer has
 //! decided: x86-64 makes the stores of a processor visible in program order.
 
+pub mod blocks;
 pub mod further;
 mod hook;
 mod injection;
@@ -137,6 +138,8 @@ pub struct Calls {
     /// ([`ControlPage::calls`](crate::ControlPage::calls)), so nothing more is recorded in its session. Written by the
     /// agent.
     pub panics: AtomicU64,
+    /// What hooks count that see blocks of native allocators.
+    pub blocks: blocks::Blocks,
     /// Not 0: value of the time-stamp counter when a hook closed the gate, because the heartbeat had stood still for
     /// too long. The command, when it goes on, opens the gate again and writes 0.
     pub silenced: AtomicU64,
@@ -149,6 +152,9 @@ pub const FACTS: usize = 24;
 
 /// Threads that can have a ring at the same time.
 pub const RINGS: usize = 4096;
+
+/// Argument of the agent's `open_calls`: a session begins or ends, so what was counted of blocks is forgotten.
+pub const FORGET_BLOCKS: u64 = 1;
 
 /// In [`Calls::rings`]: the ring that was here serves another thread.
 pub const MOVED: u64 = 1;
@@ -237,6 +243,15 @@ pub struct Ring {
     pub child: AtomicU64,
     /// Hooks wait for room again only when the reader has taken this many words, because an earlier wait was in vain.
     pub waits_from: AtomicU64,
+    /// Address of this thread's [`blocks::Row`]s; 0 = none yet.
+    pub tally: AtomicU64,
+    /// While a function runs that takes blocks and may call others that are hooked: the stack pointer as its caller will have it after the
+    /// return; else 0.
+    pub taking: AtomicU64,
+    /// The address that it returns to, which lies below that: where another one does, it was left by a jump or an exception.
+    pub taking_for: AtomicU64,
+    /// How many blocks may be taken before the heartbeat is looked at.
+    pub unwatched: AtomicU64,
     /// Rows behind the first table.
     pub further: Further,
     /// Which rows of the first table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly

@@ -163,6 +163,7 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     // on this thread finds the ring by the thread's address, and must not take one of them for its own.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
+    ring.taking.store(0, Ordering::Relaxed);
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return false;
     };
@@ -329,6 +330,10 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             lent: AtomicU64::new(0),
             child: AtomicU64::new(0),
             waits_from: AtomicU64::new(0),
+            tally: AtomicU64::new(0),
+            taking: AtomicU64::new(0),
+            taking_for: AtomicU64::new(0),
+            unwatched: AtomicU64::new(0),
             further: Further::default(),
             rows: [const { AtomicU64::new(0) }; COUNTS / 64],
         });

@@ -109,6 +109,16 @@ pub fn give_to_children(at: u64, bytes: u64) -> bool {
     unsafe { syscall(MADVISE, at, bytes, DOFORK, 0, 0, 0) == 0 }
 }
 
+/// Makes whole pages of ours zeros, which take no memory until they are touched (`MADV_DONTNEED`); whether the kernel let us.
+///
+/// # Safety
+/// The pages are ours; what they held may go.
+pub unsafe fn give_pages_back(at: u64, bytes: u64) -> bool {
+    const DONTNEED: u64 = 4;
+    // SAFETY: the caller's promise.
+    unsafe { syscall(MADVISE, at, bytes, DONTNEED, 0, 0, 0) == 0 }
+}
+
 /// Nanoseconds of CLOCK_MONOTONIC, by a system call.
 pub fn now() -> u64 {
     let mut time = [0u64; 2];

@@ -1,0 +1,244 @@
+//! Blocks of native allocators: what hooks on `malloc` and its kin count ([`want::BLOCKS`](super::want::BLOCKS)).
+//!
+//! ```text
+//!   malloc ─► return = p       p gets a word: the number of its site, and its size; one more is born at that site
+//!   free(p) ─►                 the word is taken away, and one more is dead at the site that it names
+//!
+//!   Book       found      a site's number by the address that its calls return to
+//!              addresses  that address, by number
+//!              tables     of 64 MiB of addresses each: a word for every 8, 16 or 32 bytes, at the block's first
+//!   Ring       tally      a Row for each site: what this thread has counted
+//! ```
+//!
+//! Threads share the book, in which a word of a block is written by the thread alone that has the block: by the one that was given it before
+//! anybody knows it, and by the one that gives it back before the allocator knows that. Rows are each thread's own, so nobody waits for
+//! anybody. Only a birth and a death that different threads have seen are in different rows; the command adds them up.
+
+use core::sync::atomic::AtomicU64;
+
+/// What the agent has for counting blocks, in [`Calls`](super::Calls).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Blocks {
+    /// How far apart two blocks begin at least, as a binary logarithm: 3, 4 or 5. The command writes it before a hook counts blocks.
+    pub grain: u64,
+    /// Address of the [`Book`] of this session; 0 = nothing was counted yet.
+    pub book: AtomicU64,
+    /// Addresses of the books that exist, by grain from [`LEAST_GRAIN`] on. A book stays, because a thread may be about to use it when the
+    /// command leaves; but then its pages are given back.
+    pub books: [AtomicU64; GRAINS],
+}
+
+/// The least [`Blocks::grain`].
+pub const LEAST_GRAIN: u64 = 3;
+/// How many grains there are.
+pub const GRAINS: usize = 3;
+
+/// Numbers of sites: 0 is none's.
+pub const SITES: usize = 1 << 16;
+/// Places in which sites are looked for, a power of two: half of them stay free.
+pub const FOUND: usize = 2 * SITES;
+/// Bytes of addresses that one table is of, as a binary logarithm.
+pub const REGION_SHIFT: u32 = 26;
+/// Tables of all addresses of user space.
+pub const REGIONS: usize = 1 << (47 - REGION_SHIFT);
+/// Tables that a book has at most: those of 256 GiB.
+pub const LISTED: usize = 4096;
+
+/// The sites of a session, and where the words of blocks are. Pages of it take memory only where they are used.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Book {
+    /// How many numbers of sites were given out. Some may be no site's.
+    pub sites: AtomicU64,
+    /// How many tables there are in `list`.
+    pub listed: AtomicU64,
+    /// What fills the page.
+    pub unused: [u64; crate::PAGE / 8 - 2],
+    /// Addresses of all tables.
+    pub list: [AtomicU64; LISTED],
+    /// The same, by the region that each is of; 0 = there is none.
+    pub tables: [AtomicU64; REGIONS],
+    /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
+    /// is from here on is of one session.
+    pub found: [AtomicU64; FOUND],
+    /// The address that calls of a site return to, by number.
+    pub addresses: [AtomicU64; SITES],
+}
+
+const _: () = assert!(core::mem::offset_of!(Book, found).is_multiple_of(crate::PAGE));
+
+/// What one thread has counted of one site. The row of number 0 is a [`Beside`].
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Row {
+    /// Blocks that were taken.
+    pub born: u64,
+    /// Bytes that were asked for.
+    pub born_bytes: u64,
+    /// Blocks that were given back.
+    pub dead: u64,
+    /// Bytes that had been asked for of these.
+    pub dead_bytes: u64,
+}
+
+/// What one thread has counted beside sites, in the place of the first [`Row`].
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Beside {
+    /// Blocks that were taken and have no word, because there was no memory or no number for that.
+    pub unnoted: u64,
+    /// Blocks that were given back without a word: from before, not noted, or the allocator's own.
+    pub unknown: u64,
+    /// Blocks that were taken where a word said that one is there: its death was not seen.
+    pub replaced: u64,
+    /// What makes it as large as a row.
+    pub unused: u64,
+}
+
+const _: () = assert!(size_of::<Row>() == size_of::<Beside>());
+
+/// Bytes of a thread's rows.
+pub const TALLY_BYTES: u64 = (SITES * size_of::<Row>()) as u64;
+
+/// Bytes of a table of words.
+#[inline]
+pub const fn table_bytes(grain: u64) -> u64 {
+    8 << (REGION_SHIFT as u64 - grain)
+}
+
+/// Where a site is looked for first.
+#[inline(always)]
+pub const fn first_place(address: u64) -> usize {
+    crate::mix(address, 0) as usize % FOUND
+}
+
+/// The word of a block: its size above its site.
+#[inline(always)]
+pub const fn word(site: u64, size: u64) -> u64 {
+    let most = (1 << (63 - SIZE_AT)) - 1;
+    site % SITES as u64 | (if size < most { size } else { most }) << SIZE_AT
+}
+
+/// The site in a block's word.
+#[inline(always)]
+pub const fn site_of(word: u64) -> u64 {
+    word % SITES as u64
+}
+
+/// The size in a block's word.
+#[inline(always)]
+pub const fn size_of_block(word: u64) -> u64 {
+    word >> SIZE_AT
+}
+
+const SIZE_AT: u32 = SITES.trailing_zeros();
+
+/// What a function does with blocks: the word of [`Hook::blocks`](super::Hook::blocks).
+///
+/// ```text
+///   bits 0..4    the argument that is the size, 0 to 5
+///        4..8    the argument that it is multiplied by, plus one; 0 = none
+///        8       it takes a block
+///        9       it gives back the block that its first argument is
+///        10      the block is stored where its first argument points to, and the result is an error number
+///        11      it may call other functions that are hooked: those calls are its own
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effect(pub u64);
+
+impl Effect {
+    /// It gives back the block that its first argument is.
+    pub const RELEASES: Self = Effect(1 << 9);
+
+    /// It takes a block, whose size is this argument.
+    pub const fn takes(size: u64) -> Self {
+        Effect(1 << 8 | size)
+    }
+
+    /// The size is multiplied by another argument.
+    pub const fn times(self, argument: u64) -> Self {
+        Effect(self.0 | (argument + 1) << 4)
+    }
+
+    /// It gives back the block that its first argument is, if it takes another.
+    pub const fn releasing(self) -> Self {
+        Effect(self.0 | Self::RELEASES.0)
+    }
+
+    /// The block is stored where its first argument points to.
+    pub const fn storing(self) -> Self {
+        Effect(self.0 | 1 << 10)
+    }
+
+    /// It may call other such functions.
+    pub const fn outermost(self) -> Self {
+        Effect(self.0 | 1 << 11)
+    }
+
+    /// Whether it takes a block.
+    #[inline(always)]
+    pub const fn is_taking(self) -> bool {
+        self.0 & 1 << 8 != 0
+    }
+
+    /// Whether it gives one back.
+    #[inline(always)]
+    pub const fn is_releasing(self) -> bool {
+        self.0 & Self::RELEASES.0 != 0
+    }
+
+    /// Whether the block is not the result, but is stored where the first argument points to.
+    #[inline(always)]
+    pub const fn is_storing(self) -> bool {
+        self.0 & 1 << 10 != 0
+    }
+
+    /// Whether it may call other such functions.
+    #[inline(always)]
+    pub const fn is_outermost(self) -> bool {
+        self.0 & 1 << 11 != 0
+    }
+
+    /// The argument that is the size.
+    #[inline(always)]
+    pub const fn size(self) -> u64 {
+        self.0 & 7
+    }
+
+    /// The argument that it is multiplied by.
+    #[inline(always)]
+    pub const fn factor(self) -> Option<u64> {
+        match self.0 >> 4 & 15 {
+            0 => None,
+            number => Some(number - 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_site_and_size() {
+        for (site, size) in [(1, 0), (7, 24), (65_535, 1 << 40)] {
+            let word = word(site, size);
+            assert_eq!((site_of(word), size_of_block(word)), (site, size));
+        }
+        // The uppermost bit stays free: the ticket of a counted call has a mark there.
+        assert_eq!(word(1, u64::MAX) >> 63, 0);
+        assert_eq!(super::super::ticket::COUNTED, 1 << 63);
+    }
+
+    #[test]
+    fn an_effect_says_what_it_was_made_of() {
+        let realloc = Effect::takes(1).releasing().outermost();
+        assert!(realloc.is_taking() && realloc.is_releasing() && realloc.is_outermost());
+        assert_eq!((realloc.size(), realloc.factor()), (1, None));
+        assert!(!realloc.is_storing() && !Effect::RELEASES.is_taking());
+        let aligned = Effect::takes(2).storing();
+        assert!(aligned.is_storing() && !aligned.is_releasing() && !aligned.is_outermost());
+        assert_eq!(Effect::takes(0).times(1).factor(), Some(1));
+    }
+}
