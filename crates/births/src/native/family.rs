@@ -58,11 +58,11 @@ impl Family {
     pub fn of(pid: i32, functions: &Functions) -> Result<Self> {
         let is_static = functions.modules().len() == 1;
         let has_all = |place: &&Arc<ModuleSymbols>| {
-            let has = |name: &&str| match is_static {
+            let has = |name: &str| match is_static {
                 true => place.symbols.symbol(name).is_some(),
                 false => place.symbols.exported(name).is_some(),
             };
-            NEEDED.iter().all(|name| has(&name))
+            NEEDED.iter().all(|name| has(name))
         };
         // A symbol is looked for in the program first, then in what is preloaded and in the libraries that it names, of which the C library
         // is the last one.

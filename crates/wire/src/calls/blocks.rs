@@ -117,7 +117,8 @@ pub const fn first_place(address: u64) -> usize {
 #[inline(always)]
 pub const fn word(site: u64, size: u64) -> u64 {
     let most = (1 << (63 - SIZE_AT)) - 1;
-    site % SITES as u64 | (if size < most { size } else { most }) << SIZE_AT
+    let size = if size < most { size } else { most };
+    (site % SITES as u64) | (size << SIZE_AT)
 }
 
 /// The site in a block's word.
@@ -153,12 +154,12 @@ impl Effect {
 
     /// It takes a block, whose size is this argument.
     pub const fn takes(size: u64) -> Self {
-        Effect(1 << 8 | size)
+        Effect((1 << 8) | size)
     }
 
     /// The size is multiplied by another argument.
     pub const fn times(self, argument: u64) -> Self {
-        Effect(self.0 | (argument + 1) << 4)
+        Effect(self.0 | ((argument + 1) << 4))
     }
 
     /// It gives back the block that its first argument is, if it takes another.
@@ -168,18 +169,18 @@ impl Effect {
 
     /// The block is stored where its first argument points to.
     pub const fn storing(self) -> Self {
-        Effect(self.0 | 1 << 10)
+        Effect(self.0 | (1 << 10))
     }
 
     /// It may call other such functions.
     pub const fn outermost(self) -> Self {
-        Effect(self.0 | 1 << 11)
+        Effect(self.0 | (1 << 11))
     }
 
     /// Whether it takes a block.
     #[inline(always)]
     pub const fn is_taking(self) -> bool {
-        self.0 & 1 << 8 != 0
+        self.0 & (1 << 8) != 0
     }
 
     /// Whether it gives one back.
@@ -191,13 +192,13 @@ impl Effect {
     /// Whether the block is not the result, but is stored where the first argument points to.
     #[inline(always)]
     pub const fn is_storing(self) -> bool {
-        self.0 & 1 << 10 != 0
+        self.0 & (1 << 10) != 0
     }
 
     /// Whether it may call other such functions.
     #[inline(always)]
     pub const fn is_outermost(self) -> bool {
-        self.0 & 1 << 11 != 0
+        self.0 & (1 << 11) != 0
     }
 
     /// The argument that is the size.
@@ -209,7 +210,7 @@ impl Effect {
     /// The argument that it is multiplied by.
     #[inline(always)]
     pub const fn factor(self) -> Option<u64> {
-        match self.0 >> 4 & 15 {
+        match (self.0 >> 4) & 15 {
             0 => None,
             number => Some(number - 1),
         }

@@ -82,7 +82,7 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
             if number == 0 {
                 number = new_number(book, address)?;
             }
-            let mine = address << ADDRESS_AT | number;
+            let mine = (address << ADDRESS_AT) | number;
             let order = Ordering::AcqRel;
             match place.compare_exchange(0, mine, order, Ordering::Acquire) {
                 Ok(_) => return Some(number),
