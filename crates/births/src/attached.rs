@@ -7,7 +7,7 @@ use crate::census::{Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
 use crate::session::{Event, Grants, LOOK, Options, Session, Shared};
-use crate::watching::Notice;
+use crate::watching::{Notice, Watching};
 use heard::Heard;
 use inject::image::Image;
 use inject::lifecycle::Processes;
@@ -388,6 +388,36 @@ impl Attached {
     /// Leaves all processes; returns the errors of those that could not be left as they should be.
     pub fn leave(&mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
+    }
+}
+
+impl Watching for Attached {
+    fn open(&mut self, pid: i32) -> Result<()> {
+        Attached::open(self, pid)
+    }
+
+    fn poll(&mut self, counting: bool) {
+        Attached::poll(self, counting);
+    }
+
+    fn next_look(&self) -> Instant {
+        Attached::next_look(self)
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        Attached::notices(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Attached::is_empty(self)
+    }
+
+    fn census(&mut self, collect: bool) -> Vec<Census> {
+        Attached::census(self, collect)
+    }
+
+    fn leave(&mut self) -> Vec<Error> {
+        Attached::leave(self)
     }
 }
 

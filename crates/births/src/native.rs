@@ -30,6 +30,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes of a thread's ring, in which there is nothing but who the thread is.
 const RING: u64 = 1 << 16;
+/// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
+const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
 const MAX_STOP: Duration = Duration::from_millis(10);
 /// Most of the places that are named; a process can make them up.
@@ -74,7 +76,7 @@ impl Native {
     fn start(pid: i32, image: &Image) -> Result<Self> {
         let options = Options {
             ring_size: RING,
-            most_wait: Duration::ZERO,
+            most_wait: MOST_WAIT,
             room: 0,
             line_tests: Vec::new(),
             line_policy: 0,

@@ -2,7 +2,6 @@
 //! ([`crate::native`]).
 
 use crate::analysis::Census;
-use crate::attached::Attached;
 use process::error::{Error, Result};
 use std::time::{Duration, Instant};
 
@@ -56,34 +55,4 @@ pub trait Watching {
 
     /// Leaves all; returns the errors of those that could not be left as they should be.
     fn leave(&mut self) -> Vec<Error>;
-}
-
-impl Watching for Attached {
-    fn open(&mut self, pid: i32) -> Result<()> {
-        Attached::open(self, pid)
-    }
-
-    fn poll(&mut self, counting: bool) {
-        Attached::poll(self, counting);
-    }
-
-    fn next_look(&self) -> Instant {
-        Attached::next_look(self)
-    }
-
-    fn notices(&mut self) -> Vec<Notice> {
-        Attached::notices(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        Attached::is_empty(self)
-    }
-
-    fn census(&mut self, collect: bool) -> Vec<Census> {
-        Attached::census(self, collect)
-    }
-
-    fn leave(&mut self) -> Vec<Error> {
-        Attached::leave(self)
-    }
 }
