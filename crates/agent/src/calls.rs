@@ -111,11 +111,12 @@ const _: () = {
 };
 
 /// Begins a new session, for which everything that hooks read is in place. A thread of the guest calls this in a remote
-/// call, while all others stand still.
+/// call, while all others stand still. Or forgets a part of what was counted of blocks, while they run.
 #[unsafe(no_mangle)]
 extern "C" fn open_calls(what: u64) -> u64 {
     if what == wire::calls::FORGET_BLOCKS {
         blocks::forget();
+        return 0;
     }
     places::open(session::calls());
     0

@@ -34,6 +34,11 @@ const RING: u64 = 1 << 16;
 const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
 const MAX_STOP: Duration = Duration::from_millis(10);
+/// Time between two times that rings are drained: they have room for 4,096 threads that begin at the same address.
+const DRAINED: Duration = Duration::from_millis(250);
+/// Time between two looks that nobody has asked for, and how many times as long as a look it is at least.
+const LOOKED: Duration = Duration::from_secs(1);
+const LOOK_SHARE: u32 = 50;
 /// Most of the places that are named; a process can make them up.
 const MOST_NAMES: usize = 1 << 17;
 
@@ -59,6 +64,11 @@ pub struct Native {
     counts: BlockCounts,
     /// What was lost until the last look.
     losses: Vec<Loss>,
+    /// Functions that could not be hooked, and why; and other allocators: what is wrong from the beginning.
+    lacking: Vec<Loss>,
+    /// When the rings were drained last, and when it was looked at last, and how long that took.
+    drained: Instant,
+    looked: (Instant, Duration),
     /// It was silenced for a while, because lancet stood still.
     silenced: bool,
     /// It has said that it ends, or runs another program, and was looked at then.
@@ -87,21 +97,26 @@ impl Native {
         };
         let mut tracing = Tracing::open(pid, image, options)?;
         let Family {
+            others,
             allocator,
             grain,
             wanted,
         } = Family::of(pid, tracing.functions())?;
         let refused = tracing.count_blocks(grain, wanted)?;
-        let lacking = refused.iter();
-        let lacking = lacking.map(|one| (one.function.name.clone(), &one.reason));
-        if let Some((function, reason)) = { lacking }.find(|(name, _)| family::is_needed(name)) {
-            let reason = reason.to_string();
+        let mut refused_ones = refused.iter();
+        if let Some(one) = refused_ones.find(|one| family::is_needed(&one.function.name)) {
             return Err(Error::Hook {
                 pid,
-                function,
-                reason,
+                function: one.function.name.clone(),
+                reason: one.reason.to_string(),
             });
         }
+        let others = others.iter().map(|name| Loss {
+            what: Lost::BirthsAndDeaths,
+            count: None,
+            text: format!("blocks of {name} are not counted: it has an allocator of its own, and those of {allocator} are counted"),
+        });
+        let lacking = others.chain(refused.iter().map(not_hooked)).collect();
         Ok(Native {
             tracing,
             allocator,
@@ -109,6 +124,9 @@ impl Native {
             names: HashMap::new(),
             counts: BlockCounts::default(),
             losses: Vec::new(),
+            lacking,
+            drained: Instant::now(),
+            looked: (Instant::now(), Duration::ZERO),
             silenced: false,
             parted: false,
             to_leave: false,
@@ -150,12 +168,27 @@ impl Native {
 
     /// Notes the counts as they are now.
     pub fn look(&mut self) -> Result<()> {
+        let began = Instant::now();
         let counts = self.tracing.blocks()?;
         self.name(&counts);
         let lost = self.tracing.rings().losses()?;
-        self.losses.clear();
-        self.lose(Lost::Births, counts.unnoted, "blocks are not counted: there was no memory for what is noted of them, or there are more places than lancet tells apart");
-        self.lose(Lost::BirthsAndDeaths, lost.without_ring, "calls of the allocator are not counted: their threads had no room for what is noted of them");
+        self.losses.clone_from(&self.lacking);
+        self.lose(Lost::Births, counts.unnoted, "blocks are not counted: there was no memory for what is noted of them, there are more places than lancet tells apart, or where the block is could not be read");
+        self.lose(
+            Lost::BirthsAndDeaths,
+            counts.replaced,
+            "deaths were not seen, until another block was taken at the same address: such blocks are counted as living meanwhile",
+        );
+        self.lose(
+            Lost::Rows,
+            counts.unread,
+            "rows of single threads are not read: there are too many",
+        );
+        self.lose(
+            Lost::BirthsAndDeaths,
+            lost.without_ring.saturating_add(lost.records),
+            "calls of the allocator are not counted: their threads had no room for what is noted of them",
+        );
         self.lose(
             Lost::BirthsAndDeaths,
             lost.panics,
@@ -169,6 +202,22 @@ impl Native {
             });
         }
         self.counts = counts;
+        self.looked = (Instant::now(), began.elapsed());
+        Ok(())
+    }
+
+    /// Makes room in the rings, and looks once a second, so that a place has its name before its library is unloaded; and says what the process
+    /// has room for now.
+    fn keep_up(&mut self) -> Result<()> {
+        if self.drained.elapsed() >= DRAINED {
+            self.drained = Instant::now();
+            self.tracing.drain_blocks()?;
+        }
+        let (at, took) = self.looked;
+        if at.elapsed() >= LOOKED.max(took * LOOK_SHARE) {
+            self.tracing.bound_blocks()?;
+            self.look()?;
+        }
         Ok(())
     }
 
@@ -257,7 +306,9 @@ impl Native {
         // What is unloaded must have its names before.
         let _ = self.look();
         let wanted = |tracing: &Tracing| family::new(tracing.functions());
-        self.tracing.follow(wanted, Vec::new()).map(drop)
+        let refused = self.tracing.follow(wanted, Vec::new())?;
+        self.lacking.extend(refused.iter().map(not_hooked));
+        Ok(())
     }
 
     /// The last look as a census; `watch` is its number, `since` when it began.
@@ -287,6 +338,19 @@ impl Native {
             uncollected: Uncollected::Ran,
             ..Census::default()
         }
+    }
+}
+
+/// A function that is not counted, because it cannot be hooked.
+fn not_hooked(one: &hooks::Refused) -> Loss {
+    let name = &one.function.name;
+    Loss {
+        what: Lost::BirthsAndDeaths,
+        count: None,
+        text: format!(
+            "calls of {name} are not counted by themselves: {}",
+            one.reason
+        ),
     }
 }
 
@@ -358,6 +422,8 @@ impl Watched for Native {
             self.silenced = true;
         }
         let any = self.handle_notices(turn).unwrap_or(false);
+        // That it has ended is seen below; what cannot be read is said at the next look.
+        let _ = self.keep_up();
         if self.tracing.has_news().unwrap_or(false)
             && let Err(error) = self.follow()
             && !error.is_left()

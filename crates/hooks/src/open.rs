@@ -39,7 +39,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Config;
-use wire::calls::{Calls, FORGET_BLOCKS};
+use wire::calls::Calls;
 
 /// How long a program that has just begun waits for its hooks.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
@@ -91,6 +91,8 @@ impl Tracing {
         let mut tracing = Self::begin(ground, residents, image, options, Some(&script))?;
         tracing.patcher.find_earlier(&tracing.target)?;
         tracing.set_own()?;
+        // A session that was killed has left what it counted.
+        tracing.forget_blocks()?;
         tracing.target.open_gate()?;
         Ok(tracing)
     }
@@ -158,7 +160,7 @@ impl Tracing {
         let script = Script::find(&memory, &target.functions);
         self.scripts.no_lines = target.stopped(|stop, remote| {
             target.close_gate()?;
-            let learnt = learn(&target.resident, &memory, (stop, remote), &script, 0);
+            let learnt = learn(&target.resident, &memory, stop, remote, &script);
             target.open_gate()?;
             learnt
         })?;
@@ -319,7 +321,7 @@ impl Ground {
             let unread = !threads::stand_in(remote, &tids, &agent)?;
             let pool = pool::open(memory, &resident, remote, wish)?;
             let no_lines = match script {
-                Some(script) => learn(&resident, memory, (stop, remote), script, FORGET_BLOCKS)?,
+                Some(script) => learn(&resident, memory, stop, remote, script)?,
                 None => None,
             };
             Ok(Taken {
@@ -391,13 +393,13 @@ fn claim(
 }
 
 /// Looks through the threads, which stand still, and writes what is found to the agent. Returns why script lines will
-/// not be known, if so. `what` is an argument of the agent's `open_calls`.
+/// not be known, if so.
 fn learn(
     resident: &Resident,
     memory: &GuestMemory,
-    (stop, remote): (&Stop, &mut RemoteThread),
+    stop: &Stop,
+    remote: &mut RemoteThread,
     script: &Script,
-    what: u64,
 ) -> Result<Option<String>> {
     let threads: Vec<i32> = stop.threads().collect();
     let (words, no_lines): (Words, _) = state::find(memory.pid(), memory, &threads, script)?;
@@ -411,6 +413,6 @@ fn learn(
     }
     let facts = words.facts.iter().flat_map(|word| word.to_le_bytes());
     memory.write(at(offset_of!(Calls, facts)), &facts.collect::<Vec<u8>>())?;
-    remote.call(resident.header.open_calls, what)?;
+    remote.call(resident.header.open_calls, 0)?;
     Ok(no_lines)
 }

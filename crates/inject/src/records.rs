@@ -57,7 +57,6 @@ records!(
     wire::calls::Hook,
     wire::calls::Count,
     wire::calls::blocks::Row,
-    wire::calls::blocks::Beside,
     wire::notices::Notice
 );
 

@@ -153,7 +153,8 @@ pub const FACTS: usize = 24;
 /// Threads that can have a ring at the same time.
 pub const RINGS: usize = 4096;
 
-/// Argument of the agent's `open_calls`: a session begins or ends, so what was counted of blocks is forgotten.
+/// Argument of the agent's `open_calls`: no session begins, but a part of what was counted of blocks is forgotten
+/// ([`blocks::Blocks::forgotten`]).
 pub const FORGET_BLOCKS: u64 = 1;
 
 /// In [`Calls::rings`]: the ring that was here serves another thread.
@@ -243,15 +244,6 @@ pub struct Ring {
     pub child: AtomicU64,
     /// Hooks wait for room again only when the reader has taken this many words, because an earlier wait was in vain.
     pub waits_from: AtomicU64,
-    /// Address of this thread's [`blocks::Row`]s; 0 = none yet.
-    pub tally: AtomicU64,
-    /// While a function runs that takes blocks and may call others that are hooked: the stack pointer as its caller will have it after the
-    /// return; else 0.
-    pub taking: AtomicU64,
-    /// The address that it returns to, which lies below that: where another one does, it was left by a jump or an exception.
-    pub taking_for: AtomicU64,
-    /// How many blocks may be taken before the heartbeat is looked at.
-    pub unwatched: AtomicU64,
     /// Rows behind the first table.
     pub further: Further,
     /// Which rows of the first table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly

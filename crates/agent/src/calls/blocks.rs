@@ -2,12 +2,14 @@
 //! Layout and the way of a block: `wire::calls::blocks`.
 //!
 //! A block's word is written before its taker knows the block, and taken away before the allocator knows that it is free. So no two threads
-//! write one word at a time, unless the program gives a block back twice. What a thread counts is in rows of its own, each changed by one
-//! instruction, which a handler of a signal cannot split. Nothing here waits, and nothing of the guest is called.
+//! change one word at a time, unless the program gives a block back twice, or overwrites where `posix_memalign` has stored it; then a block is
+//! counted wrong. What a thread counts is in rows of its own, each changed by one instruction, which a handler of a signal cannot split.
+//! Nothing here waits, and nothing of the guest is called.
 //!
 //! Most calls go the short way ([`enter_at_once`], [`leave_at_once`]): they find all they need. [`enter`] and [`leave`] make what is missing.
 
 mod book;
+mod memory;
 #[cfg(all(test, not(miri)))]
 mod tests;
 
@@ -15,61 +17,83 @@ use super::hooked::Hooked;
 use super::thread::thread;
 use super::{hooked::NO_VECTORS, pulse, ring, session, ticket};
 use crate::memory::copied::Copied;
-use crate::memory::follow::{ours, own_stack};
+use crate::memory::follow::own_stack;
 use crate::memory::instruction::{add, increment};
 use crate::memory::sys;
 pub use book::forget;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use routine::Frame;
 use routine::quick::{ASK, DONE, UNSEEN};
+use routine::room::ROOM;
+use session::calls;
 use vm::Memory;
-use wire::calls::blocks::{Beside, Effect, Row, site_of, size_of_block, word};
+use wire::calls::blocks::{Beside, Book, Effect, is_of, site_of, size_of_block, word};
 use wire::calls::{Hook, Ring};
 
-/// Blocks that a thread takes between two looks at the heartbeat.
-const LOOK_EVERY: u64 = 4096;
+/// Calls of a thread between two looks at the heartbeat.
+const LOOK_EVERY: u64 = 256;
 
 /// How far below a function's arguments on the stack those of a function that it calls are, at most: a handler of a signal that interrupts it
 /// is farther below.
 const NEAR: u64 = 1024;
 
+/// The book, and where the running thread's tally is.
+type Books = (&'static Book, u64);
+
 /// Handles the call of a function, if all that is needed is there. Otherwise it answers [`ASK`], and nothing is changed.
 #[inline(always)]
 pub fn enter_at_once(hook: &Hook, frame: &mut Frame, ring: &Ring) -> u64 {
-    let number = session::number();
-    let (effect, tally) = (Effect(hook.blocks), ring.tally.load(Ordering::Relaxed));
+    let (number, thread) = (session::number(), thread());
     let Some(book) = book::now() else {
         return ASK;
     };
-    if tally == 0 || !ring::speaks(ring, thread(), number) {
+    let Some(tally) = book::tally_at_once(book, ring, thread) else {
+        return ASK;
+    };
+    if !ring::speaks(ring, thread, number) {
         return ASK;
     }
-    let stack = Frame::stack_arguments(frame).expose_provenance() as u64;
-    if is_within(ring, stack) {
-        return UNSEEN;
+    let unwatched = &book::beside(tally).unwatched;
+    let left = unwatched.load(Ordering::Relaxed);
+    if left == 0 {
+        return ASK;
     }
-    let left = ring.unwatched.load(Ordering::Relaxed);
-    if effect.is_taking() {
-        if left == 0 {
-            return ASK;
-        }
-        ring.unwatched.store(left - 1, Ordering::Relaxed);
-    }
-    let mut known = 0;
-    if effect.is_releasing() && frame.rdi != 0 {
-        known = book::take(book, frame.rdi);
-        if !effect.is_taking() {
-            died(tally, known);
-        }
-    }
+    unwatched.store(left - 1, Ordering::Relaxed);
+    count_call(hook, frame, ring, number, (book, tally))
+}
+
+/// Handles the call of a function, in a thread whose ring and tally these are.
+#[inline(always)]
+fn count_call(
+    hook: &Hook,
+    frame: &mut Frame,
+    ring: &Ring,
+    session: u32,
+    (book, tally): Books,
+) -> u64 {
+    let effect = Effect(hook.blocks);
+    // Not looked at is whether another function makes the call: the block of one that is given back by its own has no word any more, and a
+    // handler of `operator new` gives others back.
     if !effect.is_taking() {
+        died(tally, book::take(book, frame.rdi));
         return UNSEEN;
     }
-    frame.ticket = ticket::quick(number, ring, known);
+    let stack = Frame::stack_arguments(frame).expose_provenance() as u64;
+    let beside = book::beside(tally);
+    if is_within(ring, beside, stack) {
+        return UNSEEN;
+    }
+    let known = match effect.is_releasing() {
+        true => book::take(book, frame.rdi),
+        false => 0,
+    };
+    frame.ticket = ticket::quick(session, ring, known);
     if effect.is_outermost() {
-        ring.taking_for
+        beside.inner.store(0, Ordering::Relaxed);
+        beside
+            .taking_for
             .store(frame.return_address, Ordering::Relaxed);
-        ring.taking.store(stack, Ordering::Relaxed);
+        beside.taking.store(stack, Ordering::Relaxed);
     }
     DONE
 }
@@ -77,46 +101,70 @@ pub fn enter_at_once(hook: &Hook, frame: &mut Frame, ring: &Ring) -> u64 {
 /// Handles the return of a function, as [`enter_at_once`] its call.
 #[inline(always)]
 pub fn leave_at_once(hook: &Hook, frame: &Frame, ring: &Ring, block: u64) -> u64 {
-    let effect = Effect(hook.blocks);
-    let tally = ring.tally.load(Ordering::Relaxed);
+    let (effect, thread) = (Effect(hook.blocks), thread());
+    let Some(book) = book::now() else {
+        return ASK;
+    };
+    // It is read before the session's number: while that is the call's, so is the era.
+    let era = book.era.load(Ordering::Acquire);
     if ticket::session(frame.ticket) != session::number()
-        || ring.thread.load(Ordering::Relaxed) != thread()
+        || ring.thread.load(Ordering::Relaxed) != thread
         || effect.is_storing()
         || block == 0
-        || tally == 0
     {
         return ASK;
     }
-    let Some(book) = book::now() else {
+    let Some(tally) = book::tally_at_once(book, ring, thread) else {
         return ASK;
     };
     let Some(site) = book::site_at_once(book, frame.return_address) else {
         return ASK;
     };
-    let Some(place) = book::place(book, block) else {
+    let Some(place) = book::word_at_once(book, block) else {
         return ASK;
     };
     if effect.is_outermost() {
-        ring.taking.store(0, Ordering::Relaxed);
+        book::beside(tally).taking.store(0, Ordering::Relaxed);
     }
-    if effect.is_releasing() && frame.rdi != 0 {
+    if effect.is_releasing() {
         died(tally, frame.ticket[2]);
     }
-    born(tally, place, site, size(effect, frame));
+    let born = Born {
+        block,
+        site,
+        size: size(effect, frame),
+        era,
+        outermost: effect.is_outermost(),
+    };
+    born.count(tally, place);
     DONE
 }
 
-/// Whether a call is made by a function that counts for both. One that was left by an exception (`operator new` throws) is still noted, but
-/// where its return address was, its caller has put another since, or the stack pointer is above that.
+/// Whether a call is made by a function that counts for both, as far as that can be seen: on the thread's own stack. One that was left by an
+/// exception (`operator new` throws) is still noted, but where its return address was, its caller has put another since, or the stack pointer
+/// is above that.
 #[inline(always)]
-fn is_within(ring: &Ring, stack: u64) -> bool {
-    let outer = ring.taking.load(Ordering::Relaxed);
+fn is_within(ring: &Ring, beside: &Beside, stack: u64) -> bool {
+    let outer = beside.taking.load(Ordering::Relaxed);
     if outer.wrapping_sub(stack).wrapping_sub(1) >= NEAR {
         return false;
     }
-    // SAFETY: it lies above this call's own arguments, at most `NEAR` bytes, in frames of the functions that have led here: the caller's
-    // frames take more, or its stack is the one on which `outer` ran, of which that word is a part.
-    unsafe { *own_stack::<u64>(outer - 8) == ring.taking_for.load(Ordering::Relaxed) }
+    let low = ring.low.load(Ordering::Relaxed).wrapping_sub(ROOM);
+    let span = ring.span.load(Ordering::Relaxed).wrapping_add(ROOM);
+    // The stack of a coroutine may have been unmapped since, with another in its place that ends below `outer`.
+    if stack.wrapping_sub(low) > span || (outer - 8).wrapping_sub(low) > span {
+        return false;
+    }
+    // SAFETY: it lies above this call's own arguments, and both on the thread's own stack, of which all is mapped from its live frames upward.
+    unsafe { *own_stack::<u64>(outer - 8) == beside.taking_for.load(Ordering::Relaxed) }
+}
+
+/// A thread is introduced, whose ring this is: a function that another one was in is none of its own.
+pub fn begins(ring: &Ring, thread: u64) {
+    let tally = book::now().and_then(|book| book::tally(book, ring, thread));
+    if let Some(tally) = tally {
+        book::beside(tally).taking.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The bytes that a call asks for.
@@ -129,34 +177,76 @@ fn size(effect: Effect, frame: &Frame) -> u64 {
     }
 }
 
-/// Counts a block that was given back, by its word.
+/// Counts a block that was given back, by its word; 0 = nothing is known of it.
 #[inline(always)]
 fn died(tally: u64, known: u64) {
-    // SAFETY: the rows are this thread's own and never unmapped; a site's number is less than `SITES`, the number of rows.
+    if known == 0 {
+        return;
+    }
+    let row = book::row(tally, site_of(known));
+    // SAFETY: the rows are this thread's own and never unmapped.
     unsafe {
-        if known == 0 {
-            increment(&raw mut (*ours::<Beside>(tally)).unknown);
-            return;
-        }
-        let row = ours::<Row>(tally).add(site_of(known) as usize);
         increment(&raw mut (*row).dead);
         add(&raw mut (*row).dead_bytes, size_of_block(known));
     }
 }
 
-/// Counts a block that was taken, and notes it.
+/// Adds one to what this thread counts beside rows.
 #[inline(always)]
-fn born(tally: u64, place: *mut u64, site: u64, size: u64) {
-    // SAFETY: `place` leads into a table, which is never unmapped, to the word of a block that only this thread knows. The rows as in `died`.
-    unsafe {
-        let before = place.replace(word(site, size));
-        let row = ours::<Row>(tally).add(site as usize);
-        increment(&raw mut (*row).born);
-        add(&raw mut (*row).born_bytes, size_of_block(word(site, size)));
-        if before != 0 {
-            died(tally, before);
-            increment(&raw mut (*ours::<Beside>(tally)).replaced);
+fn one_more(of: &AtomicU64) {
+    // SAFETY: only this thread writes it.
+    unsafe { increment(of.as_ptr()) };
+}
+
+/// A block that was taken.
+struct Born {
+    block: u64,
+    site: u64,
+    size: u64,
+    era: u64,
+    /// Whether it was taken by a function that may have called another for it.
+    outermost: bool,
+}
+
+impl Born {
+    /// Counts it, and notes it in its word.
+    #[inline(always)]
+    fn count(&self, tally: u64, place: &AtomicU64) {
+        let now = word(self.site, self.size, self.era);
+        let before = place.load(Ordering::Relaxed);
+        place.store(now, Ordering::Relaxed);
+        let row = book::row(tally, self.site);
+        // SAFETY: the rows are this thread's own and never unmapped.
+        unsafe {
+            increment(&raw mut (*row).born);
+            add(&raw mut (*row).born_bytes, size_of_block(now));
         }
+        let beside = book::beside(tally);
+        if before != 0 && is_of(before, self.era) {
+            self.replaces(before, tally);
+        }
+        if self.outermost || beside.taking.load(Ordering::Relaxed) != 0 {
+            beside.inner.store(self.block, Ordering::Relaxed);
+        }
+    }
+
+    /// It is where another block is, by its word: the same one, which a function has taken that was not seen to be within this one
+    /// ([`is_within`]); or one whose death was not seen.
+    #[inline(always)]
+    fn replaces(&self, before: u64, tally: u64) {
+        let beside = book::beside(tally);
+        if self.outermost && beside.inner.load(Ordering::Relaxed) == self.block {
+            let row = book::row(tally, site_of(before));
+            // SAFETY: as in `count`; the row is the one to which the inner birth was added.
+            unsafe {
+                add(&raw mut (*row).born, u64::MAX);
+                let bytes = size_of_block(before).wrapping_neg();
+                add(&raw mut (*row).born_bytes, bytes);
+            }
+            return;
+        }
+        died(tally, before);
+        one_more(&beside.replaced);
     }
 }
 
@@ -164,18 +254,28 @@ fn born(tally: u64, place: *mut u64, site: u64, size: u64) {
 #[cold]
 #[inline(never)]
 pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u64 {
-    let Some(ring) = ring::mine_from(found, thread()) else {
+    let thread = thread();
+    let Some(ring) = ring::mine_from(found, thread) else {
         return 0;
     };
-    if ring.unwatched.load(Ordering::Relaxed) == 0 {
-        ring.unwatched.store(LOOK_EVERY, Ordering::Relaxed);
-        pulse::look(sys::ticks());
+    let Some((book, tally)) = book::make(ring, thread) else {
+        calls().without_ring.fetch_add(1, Ordering::Relaxed);
+        return 0;
+    };
+    let unwatched = &book::beside(tally).unwatched;
+    match unwatched.load(Ordering::Relaxed) {
+        0 => {
+            unwatched.store(LOOK_EVERY, Ordering::Relaxed);
+            pulse::look(sys::ticks());
+        }
+        left => unwatched.store(left - 1, Ordering::Relaxed),
     }
+    let number = session::number();
     // That look may have closed the gate.
-    if session::number() == 0 || book::make(ring).is_none() {
+    if number == 0 {
         return 0;
     }
-    match enter_at_once(hook, frame, ring) {
+    match count_call(hook, frame, ring, number, (book, tally)) {
         DONE => 1,
         _ => 0,
     }
@@ -185,56 +285,72 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
 #[cold]
 #[inline(never)]
 pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
+    let book = book::now();
+    let era = book.map_or(0, |book| book.era.load(Ordering::Acquire));
     let number = session::number();
     if number == 0 || ticket::session(frame.ticket) != number {
         return;
     }
-    let (Some(ring), Some(book)) = (ring::mine(), book::now()) else {
+    let ring = ring::mine();
+    let found = book.zip(ring).and_then(|(book, ring)| {
+        let tally = book::tally(book, ring, thread())?;
+        Some((book, ring, tally))
+    });
+    let Some((book, ring, tally)) = found else {
+        calls().without_ring.fetch_add(1, Ordering::Relaxed);
         return;
     };
-    let (effect, tally) = (Effect(hook.blocks), ring.tally.load(Ordering::Relaxed));
+    let (effect, beside) = (Effect(hook.blocks), book::beside(tally));
     if effect.is_outermost() {
-        ring.taking.store(0, Ordering::Relaxed);
-    }
-    if tally == 0 {
-        return;
+        beside.taking.store(0, Ordering::Relaxed);
     }
     let (known, size) = (frame.ticket[2], size(effect, frame));
     let block = match effect.is_storing() {
         true => stored(hook, frame, ring, result),
-        false => result,
+        false => Some(result),
     };
-    if block == 0 {
+    if block == Some(0) {
         if known != 0 && size == 0 {
             died(tally, known);
         } else if known != 0
-            && let Some(place) = book::place(book, frame.rdi)
+            && let Some(place) = book::word_for(book, frame.rdi)
         {
-            // SAFETY: the place is that of a block which was not given back after all, so only this thread writes it.
-            unsafe { *place = known };
+            // The block was not given back after all.
+            place.store(known, Ordering::Relaxed);
         }
         return;
     }
-    if effect.is_releasing() && frame.rdi != 0 {
+    if effect.is_releasing() {
         died(tally, known);
     }
-    let site = book::site(book, frame.return_address);
-    match (site, book::room(book, block)) {
-        (Some(site), Some(place)) => born(tally, place, site, size),
-        // SAFETY: as in `died`.
-        _ => unsafe { increment(&raw mut (*ours::<Beside>(tally)).unnoted) },
+    let born = block.and_then(|block| {
+        let site = book::site(book, frame.return_address)?;
+        let place = book::word_for(book, block)?;
+        let outermost = effect.is_outermost();
+        Some((
+            Born {
+                block,
+                site,
+                size,
+                era,
+                outermost,
+            },
+            place,
+        ))
+    });
+    match born {
+        Some((born, place)) => born.count(tally, place),
+        None => one_more(&beside.unnoted),
     }
 }
 
-/// The block that a function has stored where its first argument points to; 0 = it has failed, or that cannot be read any more.
-fn stored(hook: &Hook, frame: &Frame, ring: &Ring, result: u64) -> u64 {
+/// The block that a function has stored where its first argument points to; 0 = it has failed. `None` = that cannot be read.
+fn stored(hook: &Hook, frame: &Frame, ring: &Ring, result: u64) -> Option<u64> {
     if result as u32 != 0 {
-        return 0;
+        return Some(0);
     }
     let call = Hooked::new(hook, 0, frame, NO_VECTORS);
     let mut block = [0; 8];
-    match Copied::above(call.stack, Some(ring)).read(frame.rdi, &mut block) {
-        Ok(()) => u64::from_le_bytes(block),
-        Err(_) => 0,
-    }
+    let read = Copied::above(call.stack, Some(ring)).read(frame.rdi, &mut block);
+    read.ok().map(|()| u64::from_le_bytes(block))
 }

@@ -4,7 +4,7 @@ use super::record::{self, Record};
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread};
-use super::{locks, pool, room, tables};
+use super::{blocks, locks, pool, room, tables};
 use crate::memory::follow::{kept, ours};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -163,7 +163,7 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     // on this thread finds the ring by the thread's address, and must not take one of them for its own.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
-    ring.taking.store(0, Ordering::Relaxed);
+    blocks::begins(ring, thread);
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return false;
     };
@@ -330,10 +330,6 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             lent: AtomicU64::new(0),
             child: AtomicU64::new(0),
             waits_from: AtomicU64::new(0),
-            tally: AtomicU64::new(0),
-            taking: AtomicU64::new(0),
-            taking_for: AtomicU64::new(0),
-            unwatched: AtomicU64::new(0),
             further: Further::default(),
             rows: [const { AtomicU64::new(0) }; COUNTS / 64],
         });

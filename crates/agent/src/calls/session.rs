@@ -52,8 +52,13 @@ pub static mut CALLS: Calls = Calls {
     panics: AtomicU64::new(0),
     blocks: Blocks {
         grain: 0,
+        most: u64::MAX,
+        most_mapped: u64::MAX,
+        taken: AtomicU64::new(0),
+        mapped: AtomicU64::new(0),
         book: AtomicU64::new(0),
         books: [const { AtomicU64::new(0) }; GRAINS],
+        forgotten: AtomicU64::new(0),
     },
     silenced: AtomicU64::new(0),
     areas: [Area {

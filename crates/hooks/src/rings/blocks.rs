@@ -1,13 +1,14 @@
 //! Reads what hooks have counted of blocks (`wire::calls::blocks`): the rows of all threads, added up by site.
 
 use super::Rings;
+use inject::records::ReadRecords;
 use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
-use wire::calls::blocks::{Beside, Book, Row, SITES};
-use wire::calls::{Calls, Ring};
+use wire::calls::blocks::{Beside, Blocks, Book, IN_VAIN, Row, SITES};
+use wire::calls::{Calls, RINGS};
 
-/// The most rows that are read at once, 128 MiB of them: all sites of 64 threads. Rows that are too many count as one lost call each.
+/// The most rows that are read at once, 128 MiB of them: all sites of 64 threads.
 const MOST_ROWS: usize = 1 << 22;
 
 /// What one site has done, which is known by the address that its calls return to.
@@ -30,83 +31,94 @@ pub struct BlockSite {
 pub struct BlockCounts {
     /// The sites, by rising address.
     pub sites: Vec<BlockSite>,
-    /// Blocks that were taken and have no site, because there was no memory or no number for one; and rows that were too many.
+    /// Blocks that were taken and have no site, because there was no memory or no number for one.
     pub unnoted: u64,
-    /// Blocks that were given back and had not been seen when they were taken.
-    pub unknown: u64,
     /// Blocks whose death was not seen: another was taken at their address.
     pub replaced: u64,
+    /// Rows that were not read, because there are too many.
+    pub unread: u64,
 }
 
-impl BlockSite {
-    fn add(&mut self, row: &Row) {
-        self.born = self.born.saturating_add(row.born);
-        self.born_bytes = self.born_bytes.saturating_add(row.born_bytes);
-        self.dead = self.dead.saturating_add(row.dead);
-        self.dead_bytes = self.dead_bytes.saturating_add(row.dead_bytes);
-    }
+/// The rows of all threads, added up by number of their site.
+struct Sums {
+    rows: Vec<Row>,
+    unnoted: u64,
+    replaced: u64,
+    unread: u64,
 }
 
 impl Rings {
-    /// Returns the blocks that were counted in this session so far, by site. Threads go on meanwhile, so a death may be counted whose birth
-    /// is not.
+    /// Returns the blocks that were counted in this session so far, by site.
+    ///
+    /// Threads go on meanwhile. Deaths are read first and births after that, so that no block is dead which was not born: what is given back
+    /// while this reads still lives.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        self.look()?;
-        let mut counts = BlockCounts::default();
-        let book = self.calls
-            + (offset_of!(Calls, blocks) + offset_of!(wire::calls::blocks::Blocks, book)) as u64;
-        let book = self.backing.word(book)?;
+        let book = self.calls + (offset_of!(Calls, blocks) + offset_of!(Blocks, book)) as u64;
+        let book = self.backing.memory.word(book)?;
         if book == 0 {
-            return Ok(counts);
+            return Ok(BlockCounts::default());
         }
-        let mut tallies = HashSet::new();
-        let (mut rows, mut left) = (Vec::new(), MOST_ROWS);
-        // Rows are read before the number of sites, so that each has its address.
-        let sites = self.sites_of(book)?;
-        for ring in self.known.iter().filter(|ring| ring.there) {
-            let field = |offset: usize| ring.address + offset as u64;
-            let tally = self.backing.word(field(offset_of!(Ring, tally)))?;
-            let session = self.backing.half(field(offset_of!(Ring, session)))?;
-            if tally == 0 || session != self.session || !tallies.insert(tally) {
+        let deaths = self.sums(book)?;
+        let births = self.sums(book)?;
+        let addresses = book.wrapping_add(offset_of!(Book, addresses) as u64);
+        let addresses: Vec<u64> = self.backing.memory.records(addresses, births.rows.len())?;
+        let mut by_address: BTreeMap<u64, BlockSite> = BTreeMap::new();
+        let none = std::iter::repeat(Row::default());
+        let dead = deaths.rows.into_iter().chain(none);
+        for ((born, dead), caller) in births.rows.iter().zip(dead).zip(addresses) {
+            // A number whose address is not written yet, or is none's.
+            if caller == 0 || born.born == 0 && dead.dead == 0 {
                 continue;
             }
-            let read = (sites + 1).min(left);
+            let site = by_address.entry(caller).or_default();
+            site.caller = caller;
+            site.born = site.born.saturating_add(born.born);
+            site.born_bytes = site.born_bytes.saturating_add(born.born_bytes);
+            site.dead = site.dead.saturating_add(dead.dead);
+            site.dead_bytes = site.dead_bytes.saturating_add(dead.dead_bytes);
+        }
+        Ok(BlockCounts {
+            sites: by_address.into_values().collect(),
+            unnoted: births.unnoted,
+            replaced: births.replaced,
+            unread: births.unread,
+        })
+    }
+
+    /// Adds up what all threads have counted.
+    fn sums(&self, book: u64) -> Result<Sums> {
+        let memory = &self.backing.memory;
+        let field = |offset: usize| book.wrapping_add(offset as u64);
+        let sites = memory.word(field(offset_of!(Book, sites)))?;
+        let count = (sites as usize).min(SITES - 1) + 1;
+        let tallies: Vec<u64> = memory.records(field(offset_of!(Book, tallies)), RINGS)?;
+        let tallies: HashSet<u64> = tallies.into_iter().filter(|at| *at > IN_VAIN).collect();
+        let mut sums = Sums {
+            rows: vec![Row::default(); count],
+            unnoted: 0,
+            replaced: 0,
+            unread: 0,
+        };
+        let mut left = MOST_ROWS;
+        for tally in tallies {
+            let beside: Vec<u64> = memory.records(tally, 2)?;
+            sums.unnoted = sums.unnoted.saturating_add(beside[0]);
+            sums.replaced = sums.replaced.saturating_add(beside[1]);
+            let read = count.min(left);
             left -= read;
-            counts.unnoted = counts.unnoted.saturating_add((sites + 1 - read) as u64);
+            sums.unread += (count - read) as u64;
             if read == 0 {
                 continue;
             }
-            let mut of_thread: Vec<Row> = self.backing.records(tally, read)?;
-            of_thread[0] = Row::default();
-            counts.add_beside(&self.backing.records::<Beside>(tally, 1)?[0]);
-            rows.push(of_thread);
-        }
-        let addresses = book.wrapping_add(offset_of!(Book, addresses) as u64);
-        let addresses: Vec<u64> = self.backing.records(addresses, sites + 1)?;
-        let mut by_address: BTreeMap<u64, BlockSite> = BTreeMap::new();
-        for row in rows.iter().flat_map(|rows| rows.iter().zip(&addresses)) {
-            let (row, caller) = (row.0, *row.1);
-            if row.born != 0 || row.dead != 0 {
-                let site = by_address.entry(caller).or_default();
-                site.caller = caller;
-                site.add(row);
+            let rows = tally.wrapping_add(size_of::<Beside>() as u64);
+            let rows: Vec<Row> = memory.records(rows, read)?;
+            for (sum, row) in sums.rows.iter_mut().zip(&rows) {
+                sum.born = sum.born.saturating_add(row.born);
+                sum.born_bytes = sum.born_bytes.saturating_add(row.born_bytes);
+                sum.dead = sum.dead.saturating_add(row.dead);
+                sum.dead_bytes = sum.dead_bytes.saturating_add(row.dead_bytes);
             }
         }
-        counts.sites = by_address.into_values().collect();
-        Ok(counts)
-    }
-
-    /// The greatest number of a site.
-    fn sites_of(&self, book: u64) -> Result<usize> {
-        let sites = book.wrapping_add(offset_of!(Book, sites) as u64);
-        Ok((self.backing.word(sites)? as usize).min(SITES - 1))
-    }
-}
-
-impl BlockCounts {
-    fn add_beside(&mut self, beside: &Beside) {
-        self.unnoted = self.unnoted.saturating_add(beside.unnoted);
-        self.unknown = self.unknown.saturating_add(beside.unknown);
-        self.replaced = self.replaced.saturating_add(beside.replaced);
+        Ok(sums)
     }
 }

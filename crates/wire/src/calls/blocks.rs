@@ -7,13 +7,19 @@
 //!   Book       found      a site's number by the address that its calls return to
 //!              addresses  that address, by number
 //!              tables     of 64 MiB of addresses each: a word for every 8, 16 or 32 bytes, at the block's first
-//!   Ring       tally      a Row for each site: what this thread has counted
+//!              tallies    of each thread, by the place of its ring in Calls::rings: a Beside, and a Row for each site
 //! ```
 //!
-//! Threads share the book, in which a word of a block is written by the thread alone that has the block: by the one that was given it before
-//! anybody knows it, and by the one that gives it back before the allocator knows that. Rows are each thread's own, so nobody waits for
-//! anybody. Only a birth and a death that different threads have seen are in different rows; the command adds them up.
+//! Threads share the book. The word of a block is written by the thread that was given the block, before anybody knows it, and taken away by
+//! the one that gives it back, before the allocator knows that. A program that gives a block back twice may be counted twice. Rows are each
+//! thread's own, so nobody waits for anybody. Only a birth and a death that different threads have seen are in different rows; the command
+//! adds them up.
+//!
+//! All of it is private memory of the process, and what leads to it is too, because rings can be shared with a child that was forked while
+//! the parent was traced: an address in a ring would be one process's and be followed by another. Children find zeros there
+//! (`MADV_WIPEONFORK`).
 
+use super::RINGS;
 use core::sync::atomic::AtomicU64;
 
 /// What the agent has for counting blocks, in [`Calls`](super::Calls).
@@ -22,12 +28,26 @@ use core::sync::atomic::AtomicU64;
 pub struct Blocks {
     /// How far apart two blocks begin at least, as a binary logarithm: 3, 4 or 5. The command writes it before a hook counts blocks.
     pub grain: u64,
+    /// How many bytes of pages may be touched, at most. The command writes it likewise.
+    pub most: u64,
+    /// How many bytes of addresses may be mapped, at most. The command writes it likewise.
+    pub most_mapped: u64,
+    /// How many bytes of pages are touched in this session, at most.
+    pub taken: AtomicU64,
+    /// How many bytes of addresses are mapped.
+    pub mapped: AtomicU64,
     /// Address of the [`Book`] of this session; 0 = nothing was counted yet.
     pub book: AtomicU64,
     /// Addresses of the books that exist, by grain from [`LEAST_GRAIN`] on. A book stays, because a thread may be about to use it when the
     /// command leaves; but then its pages are given back.
     pub books: [AtomicU64; GRAINS],
+    /// How many parts have been forgotten, of all that is; [`FORGOTTEN`] = all. The command sets it to 0 and has the agent go on
+    /// ([`FORGET_BLOCKS`](super::FORGET_BLOCKS)) until it is that.
+    pub forgotten: AtomicU64,
 }
+
+/// In [`Blocks::forgotten`]: nothing is left.
+pub const FORGOTTEN: u64 = u64::MAX;
 
 /// The least [`Blocks::grain`].
 pub const LEAST_GRAIN: u64 = 3;
@@ -49,15 +69,24 @@ pub const LISTED: usize = 4096;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Book {
+    /// [`Blocks::grain`] of all its tables. Always the same but in a child, which finds 0 until it is opened itself.
+    pub grain: AtomicU64,
+    /// Counts the sessions. Its lowest bits are in each block's word, so that one which a thread writes too late, for a session that is over, is
+    /// taken for none.
+    pub era: AtomicU64,
     /// How many numbers of sites were given out. Some may be no site's.
     pub sites: AtomicU64,
-    /// How many tables there are in `list`.
+    /// How many entries of `list` were given out. Some may be 0.
     pub listed: AtomicU64,
+    /// How many tallies are used in this session.
+    pub tallied: AtomicU64,
     /// What fills the page.
-    pub unused: [u64; crate::PAGE / 8 - 2],
+    pub unused: [u64; crate::PAGE / 8 - 5],
     /// Addresses of all tables.
     pub list: [AtomicU64; LISTED],
-    /// The same, by the region that each is of; 0 = there is none.
+    /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
+    pub tallies: [AtomicU64; RINGS],
+    /// The addresses in `list`, by the region that each is of; 0 = there is none.
     pub tables: [AtomicU64; REGIONS],
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
     /// is from here on is of one session.
@@ -66,9 +95,12 @@ pub struct Book {
     pub addresses: [AtomicU64; SITES],
 }
 
+/// In [`Book::tallies`]: there was no memory, so the thread is not counted.
+pub const IN_VAIN: u64 = 1;
+
 const _: () = assert!(core::mem::offset_of!(Book, found).is_multiple_of(crate::PAGE));
 
-/// What one thread has counted of one site. The row of number 0 is a [`Beside`].
+/// What one thread has counted of one site.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Row {
@@ -82,29 +114,44 @@ pub struct Row {
     pub dead_bytes: u64,
 }
 
-/// What one thread has counted beside sites, in the place of the first [`Row`].
-#[derive(Clone, Copy, Debug, Default)]
+/// What one thread has beside the rows of sites, which follow it: one for each number, that of 0 is unused.
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Beside {
     /// Blocks that were taken and have no word, because there was no memory or no number for that.
-    pub unnoted: u64,
-    /// Blocks that were given back without a word: from before, not noted, or the allocator's own.
-    pub unknown: u64,
+    pub unnoted: AtomicU64,
     /// Blocks that were taken where a word said that one is there: its death was not seen.
-    pub replaced: u64,
-    /// What makes it as large as a row.
-    pub unused: u64,
+    pub replaced: AtomicU64,
+    /// How many calls may be made before the heartbeat is looked at.
+    pub unwatched: AtomicU64,
+    /// While a function runs that takes blocks and may call others that are hooked: the stack pointer as its caller will have it after the
+    /// return; else 0.
+    pub taking: AtomicU64,
+    /// The address that it returns to, which lies below that: where another one does, it was left by a jump or an exception.
+    pub taking_for: AtomicU64,
+    /// The block that was taken last while such a function ran.
+    pub inner: AtomicU64,
+    /// What fills the cache line.
+    pub unused: [u64; 2],
 }
 
-const _: () = assert!(size_of::<Row>() == size_of::<Beside>());
+const _: () = assert!(size_of::<Beside>() == 64 && core::mem::offset_of!(Beside, replaced) == 8);
 
-/// Bytes of a thread's rows.
-pub const TALLY_BYTES: u64 = (SITES * size_of::<Row>()) as u64;
+/// Bytes of a thread's [`Beside`] and rows: whole pages.
+pub const TALLY_BYTES: u64 =
+    (size_of::<Beside>() + SITES * size_of::<Row>()).next_multiple_of(crate::PAGE) as u64;
 
-/// Bytes of a table of words.
+/// Bytes of the words of a table. Behind them is a byte for each page of words, which is not 0 if that was counted in [`Blocks::taken`].
+#[inline(always)]
+pub const fn word_bytes(grain: u64) -> u64 {
+    8 << (REGION_SHIFT as u64).saturating_sub(grain)
+}
+
+/// Bytes of a table: whole pages.
 #[inline]
 pub const fn table_bytes(grain: u64) -> u64 {
-    8 << (REGION_SHIFT as u64 - grain)
+    let words = word_bytes(grain);
+    words + (words / crate::PAGE as u64).next_multiple_of(crate::PAGE as u64)
 }
 
 /// Where a site is looked for first.
@@ -113,12 +160,12 @@ pub const fn first_place(address: u64) -> usize {
     crate::mix(address, 0) as usize % FOUND
 }
 
-/// The word of a block: its size above its site.
+/// The word of a block: its size above its era, above its site.
 #[inline(always)]
-pub const fn word(site: u64, size: u64) -> u64 {
+pub const fn word(site: u64, size: u64, era: u64) -> u64 {
     let most = (1 << (63 - SIZE_AT)) - 1;
     let size = if size < most { size } else { most };
-    (site % SITES as u64) | (size << SIZE_AT)
+    (site % SITES as u64) | ((era % ERAS) << ERA_AT) | (size << SIZE_AT)
 }
 
 /// The site in a block's word.
@@ -133,7 +180,16 @@ pub const fn size_of_block(word: u64) -> u64 {
     word >> SIZE_AT
 }
 
-const SIZE_AT: u32 = SITES.trailing_zeros();
+/// Whether there is a block's word, and it is of this era.
+#[inline(always)]
+pub const fn is_of(word: u64, era: u64) -> bool {
+    word != 0 && (word >> ERA_AT) % ERAS == era % ERAS
+}
+
+/// Eras that are told apart.
+const ERAS: u64 = 4;
+const ERA_AT: u32 = SITES.trailing_zeros();
+const SIZE_AT: u32 = ERA_AT + ERAS.trailing_zeros();
 
 /// What a function does with blocks: the word of [`Hook::blocks`](super::Hook::blocks).
 ///
@@ -222,14 +278,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_has_site_and_size() {
-        for (site, size) in [(1, 0), (7, 24), (65_535, 1 << 40)] {
-            let word = word(site, size);
+    fn a_word_has_site_and_size_and_era() {
+        for (site, size, era) in [(1, 0, 4), (7, 24, 1), (65_535, 1 << 40, 3)] {
+            let word = word(site, size, era);
             assert_eq!((site_of(word), size_of_block(word)), (site, size));
+            assert!(is_of(word, era) && !is_of(word, era + 1));
         }
+        assert!(!is_of(0, 0), "there is no block");
         // The uppermost bit stays free: the ticket of a counted call has a mark there.
-        assert_eq!(word(1, u64::MAX) >> 63, 0);
+        assert_eq!(word(1, u64::MAX, 3) >> 63, 0);
         assert_eq!(super::super::ticket::COUNTED, 1 << 63);
+    }
+
+    #[test]
+    fn a_table_has_a_byte_for_each_page_of_words() {
+        for grain in LEAST_GRAIN..LEAST_GRAIN + GRAINS as u64 {
+            let (words, all) = (word_bytes(grain), table_bytes(grain));
+            assert_eq!(words, 8 * ((1 << REGION_SHIFT) >> grain));
+            assert!(all - words >= words / crate::PAGE as u64);
+            assert!(all.is_multiple_of(crate::PAGE as u64));
+        }
     }
 
     #[test]
