@@ -44,7 +44,11 @@ fn native(pid: i32) -> Command {
 
 /// Has the program do one round; its ledger.
 fn round(guest: &mut Guest) -> Ledger {
-    guest.tell("round");
+    round_of(guest, "round")
+}
+
+fn round_of(guest: &mut Guest, what: &str) -> Ledger {
+    guest.tell(what);
     let mut ledger = Ledger::new();
     loop {
         let line = guest.line().expect("a line of its ledger");
@@ -87,9 +91,25 @@ fn since(before: &Ledger, after: &Ledger) -> Ledger {
     since.collect()
 }
 
-/// The functions of the ledger have these figures, and no others.
+/// Functions of an allocator: no block is theirs, because each counts for its caller.
+const OF_ALLOCATORS: [&str; 7] = [
+    "operator new",
+    "malloc",
+    "calloc",
+    "realloc",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+];
+
+/// The functions of the ledger have these figures, and no block is counted for its caller and for the allocator too.
 fn equal(report: &str, ledger: &Ledger, what: &str) {
     let rows = rows(report);
+    let twice = rows.keys().find(|name| {
+        let name = name.trim_start_matches('_').trim_start_matches("libc_");
+        OF_ALLOCATORS.iter().any(|known| name.starts_with(known))
+    });
+    assert_eq!(twice, None, "{what}: {rows:?}");
     for (name, counts) in ledger {
         let found = rows.get(name).copied().unwrap_or_default();
         assert_eq!(
@@ -186,6 +206,76 @@ fn many_attaches_and_kills_leave_nothing_behind() {
     let grown = guest.resident().saturating_sub(resident);
     assert!(grown < 4 << 20, "{grown} bytes more are in use");
     before.text_holds(guest.pid, "after all");
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// Each new thread says who it is in the ring that it takes over, which has room for some thousand of them.
+#[test]
+fn threads_that_come_and_go_are_all_counted() {
+    let folder = TempDir::new("native-short");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    let before = round(&mut guest);
+    let watch = Watch::open(native(guest.pid));
+    let after = round_of(&mut guest, "short");
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    equal(&output.stdout, &since(&before, &after), "short threads");
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// A child has the parent's rings, some of which it shares with it, and is opened itself; then the parent's agent is used again.
+#[test]
+fn a_child_of_a_traced_parent_has_its_own_counts() {
+    let folder = TempDir::new("native-child");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    round(&mut guest);
+    let mut calls = Command::new(crate::support::lancet().get_program());
+    calls.args(["calls", "-p", &guest.pid.to_string(), "malloc"]);
+    let calls = Watch::open(calls);
+    guest.tell("child");
+    let child: i32 = guest.find("child ").parse().expect("a process id");
+    let before = round(&mut guest);
+    let watch = Watch::open(native(child));
+    let after = round(&mut guest);
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    equal(&output.stdout, &since(&before, &after), "the child");
+    calls.interrupt();
+    // The parent waits for the child, and its words are its own.
+    let output = run(native(guest.pid).args(["--for", "20ms"]), LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let after = round(&mut guest);
+    assert!(!after.is_empty());
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// What is noted of blocks would be locked too, or take addresses that the program needs itself.
+#[test]
+fn a_program_without_room_for_what_is_noted_is_refused() {
+    let folder = TempDir::new("native-room");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -v 100000; exec \"$0\""])
+        .arg(&program);
+    let guest = Guest::start("blocks", &mut limited);
+    guest.expect("ready");
+    let text = format!(
+        "lancet: process {} cannot be opened: its limit of address space (RLIMIT_AS, RLIMIT_DATA, or overcommit_memory=2) leaves too little for what is noted of its blocks",
+        guest.pid
+    );
+    refused(native(guest.pid), &text);
     guest.tell("");
     guest.ends_with("answer 42");
 }

@@ -48,7 +48,7 @@ pub struct MemArgs {
 
     /// Count the blocks of the process's allocator (malloc), of which no VM knows: any program, by the function that took
     /// them
-    #[arg(long, help_heading = TARGET, conflicts_with_all = ["children", "program", "stacks", "internal", "app", "all"])]
+    #[arg(long, help_heading = TARGET, conflicts_with_all = NOT_NATIVE)]
     pub native: bool,
 
     /// Start PROGRAM with its ARGs and watch it from its first line
@@ -141,6 +141,11 @@ pub struct MemArgs {
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub fail_on: Option<u64>,
 }
+
+/// What says nothing of blocks: they have no line of a script, no type, no gem, no collector, and looks hold nobody.
+const NOT_NATIVE: [&str; 9] = [
+    "children", "program", "stacks", "internal", "app", "all", "gc", "no_gc", "budget",
+];
 
 const TARGET: &str = "What to open";
 const TIME: &str = "When to look";
@@ -243,6 +248,24 @@ impl MemArgs {
 
     /// Returns what is wrong with the flags together, if anything is.
     pub fn flaw(&self) -> Option<String> {
+        if self.native {
+            let by = match self.by {
+                Some(Grouping::Line) => Some("line"),
+                Some(Grouping::Gem) => Some("gem"),
+                Some(Grouping::Type) => Some("type"),
+                Some(Grouping::Method | Grouping::File) | None => None,
+            };
+            if let Some(by) = by {
+                return Some(format!(
+                    "--by {by} says nothing of native blocks, which are known by function: leave it away, or take --by file"
+                ));
+            }
+            if matches!(self.sort, Some(First::Growth)) {
+                return Some(
+                    "--sort growth needs intervals of births, which are not noted of native blocks: take another --sort".into(),
+                );
+            }
+        }
         let name = self.chosen().name();
         if self.chosen().repeats() {
             return None;
@@ -278,8 +301,7 @@ impl MemArgs {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
                 (None, None) if self.chosen().has_stacks() => By::Stack,
-                // What is native has no line of a script.
-                (None, None | Some(Grouping::Line)) if self.native => By::Method,
+                (None, None) if self.native => By::Method,
                 (None, None | Some(Grouping::Line)) => By::Line,
                 (None, Some(Grouping::Method)) => By::Method,
                 (None, Some(Grouping::File)) => By::File,
