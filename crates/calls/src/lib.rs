@@ -25,8 +25,8 @@
 //! | [`memo`] | what was worked out of a thing that many events share |
 //! | [`window`] | which part of a recording is looked at |
 //!
-//! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
-//! [`Messages`].
+//! This crate prints nothing and knows no command line: it is driven by [`options::Options`], and what it has to say goes to
+//! [`message::Messages`].
 
 pub mod allocations;
 mod conditions;
@@ -56,17 +56,8 @@ pub mod unmet;
 pub mod window;
 pub mod within;
 
-pub use consumer::Consumer;
 pub use error::Error;
-pub use event::{Event, EventKind};
 pub use hooks::policy::is_told_at_entry_only;
 pub use hooks::rings::{Line, Losses};
 pub use live::Family;
-pub use memo::Memo;
-pub use message::{Lost, Message, Messages};
-pub use options::{By, Options};
 pub use process::functions::Function;
-pub use recorder::{Destination, Recorder, Recording};
-pub use replay::Replay;
-pub use signatures::Signatures;
-pub use source::{Flow, Source};

@@ -1,13 +1,14 @@
 //! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
 //! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
+use crate::Line;
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, End, Event, EventKind};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::stacks::{Kept, OpenCalls};
 use crate::tamper::{Inject, Tampered};
-use crate::{Line, Message, Messages};
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::io;
 
 /// Passes all events on, and reports at the end which of the requested lines and injections never occurred.

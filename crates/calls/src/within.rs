@@ -2,8 +2,8 @@
 
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, Event, EventKind};
+use crate::message::{Message, Messages};
 use crate::stacks::{Kept, OpenCalls};
-use crate::{Message, Messages};
 use hooks::rings::Line;
 use std::io;
 

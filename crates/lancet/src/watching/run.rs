@@ -15,12 +15,16 @@ use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::filter::RecordFilter;
+use calls::message::Messages;
+use calls::options::Options;
+use calls::recorder::{Recorder, Recording};
 use calls::recorder::{Store, not_recorded};
+use calls::replay::Replay;
+use calls::signatures::Signatures;
+use calls::source::{Flow, Source};
 use calls::unmet::Unmet;
 use calls::within::Within;
-use calls::{
-    Error, Family, Flow, Messages, Options, Recorder, Recording, Replay, Signatures, Source,
-};
+use calls::{Error, Family};
 use inject::Embedded;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use inject::tracee::hold_child_signal;

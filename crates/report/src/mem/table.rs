@@ -13,8 +13,8 @@ use births::analysis::{
     By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict, leaks,
 };
 
-use super::format::Format;
 use super::label::{label, label_of_key, short};
+use super::reporter::Format;
 use super::verdict::{sentences, why_uncollected};
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};

@@ -12,8 +12,8 @@ use crate::signatures::Signatures;
 use process::clock;
 use process::functions::Function;
 use process::ptrace;
-use prototypes::Captures;
 use prototypes::capture::Returned;
+use prototypes::show::Captures;
 use std::cell::RefCell;
 use std::rc::Rc;
 

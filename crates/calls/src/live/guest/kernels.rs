@@ -2,7 +2,7 @@
 
 use super::super::beside::Kernel;
 use super::Guest;
-use crate::Message;
+use crate::message::Message;
 use crate::message::Unhooked;
 use hooks::OTHERS;
 use process::gadgets;
@@ -103,7 +103,9 @@ impl Guest {
         for (at, number, calls) in calls {
             // Numbers that have no name are asked about together.
             let is_narrow = number >= OF_32_BITS;
-            let known = u32::try_from(number).ok().and_then(prototypes::system_call);
+            let known = u32::try_from(number)
+                .ok()
+                .and_then(prototypes::bundle::system_call);
             let row = if known.is_some() || is_narrow {
                 number
             } else {

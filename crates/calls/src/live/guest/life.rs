@@ -5,13 +5,13 @@ mod watched;
 
 use super::super::known::Known;
 use super::{Guest, options};
-use crate::Message;
 use crate::debug::{self, say};
 use crate::event::{At, End, Event, EventKind, Opened};
 use crate::live::beside::Kernel;
 use crate::live::bpf::seen::Programs;
 use crate::live::leads::Leads;
 use crate::live::traced::FirstExec;
+use crate::message::Message;
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::source::Count;
