@@ -18,7 +18,7 @@
 //! | `select`, `conditions`, [`filter`] | which calls are hooked, reported and shown |
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
 //! | [`tamper`] | what is injected into system calls |
-//! | [`unmet`] | lines and injections that were asked for and never came |
+//! | [`never_occurred`] | lines and injections that were asked for and never came |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
 //! | [`descriptors`], [`allocations`] | which descriptors are still open; what is allocated and not freed |
@@ -37,9 +37,11 @@ mod error;
 pub mod event;
 pub mod filter;
 mod groups;
+pub mod in_function;
 mod live;
 pub mod memo;
 pub mod message;
+pub mod never_occurred;
 pub mod options;
 pub mod preset;
 pub mod recorder;
@@ -52,9 +54,7 @@ pub mod source;
 pub mod stacks;
 pub mod summary;
 pub mod tamper;
-pub mod unmet;
 pub mod window;
-pub mod within;
 
 pub use error::Error;
 pub use hooks::policy::is_told_at_entry_only;

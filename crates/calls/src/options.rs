@@ -125,7 +125,7 @@ const SHORT_WAITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duratio
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
     /// (a statement, a name), which descriptors are open, what is not freed, nor which call is within another, so for a preset that needs
-    /// that, and for `within`, calls are reported.
+    /// that, and for `in_function`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
             let together = |rule: &Rule| rule.by.is_some() || rule.whole;

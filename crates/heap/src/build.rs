@@ -7,9 +7,9 @@
 use foldhash::HashMap;
 
 use crate::about::{About, Budget, Losses};
+use crate::by_address::Pages;
 use crate::column::Column;
 use crate::file::LONGEST_TEXT;
-use crate::found::Pages;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
 use crate::rising::Rising;
 use crate::snapshot::{Fingerprints, Kind, Root, Site, Snapshot};

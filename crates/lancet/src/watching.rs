@@ -3,8 +3,8 @@
 
 pub mod args;
 pub mod flags;
-mod heard;
 pub mod losses;
+mod messages;
 pub mod now;
 mod repeated;
 mod run;

@@ -11,7 +11,7 @@ mod snapshot;
 
 use crate::entry::Entry;
 use crate::snapshot::copied::CopiedProcess;
-use crate::snapshot::found::Found;
+use crate::snapshot::heap_source::HeapSource;
 use crate::snapshot::{Beside, FindHeap, Heap, Told};
 use heap::{Builder, Snapshot};
 use process::error::Result;
@@ -44,7 +44,11 @@ impl Heap for Facts {
         self.version().to_string()
     }
 
-    fn of_core(&self, found: &Found, builder: Builder) -> std::result::Result<Snapshot, String> {
+    fn of_core(
+        &self,
+        found: &HeapSource,
+        builder: Builder,
+    ) -> std::result::Result<Snapshot, String> {
         snapshot::core::read(*self, found, builder)
     }
 }

@@ -1,8 +1,8 @@
 //! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
 
-use super::beside::Kernel;
-use super::bpf::seen::Programs;
+use super::bpf::programs::Programs;
 use super::guest::{Guest, Shared};
+use super::kernel_count::CountingProgram;
 use super::leads::{Due, Leads};
 use super::process::Process;
 use super::traced::FirstExec;
@@ -135,7 +135,7 @@ impl<'a> Family<'a> {
                 agent,
                 exec: FirstExec::default(),
                 programs: Programs::default(),
-                kernel: Kernel::default(),
+                kernel: CountingProgram::default(),
                 leads: Leads {
                     due: Due::new(args.leads_by_bpf()),
                     ..Leads::default()

@@ -9,7 +9,7 @@
 //!
 //! What the prototype in `syscalls.conf` has copied is copied beside it (`prototypes::plan`).
 
-use super::known::tables;
+use super::tables::tables;
 use super::types::{How, Length, Row, Struct, Tables, Text, Ty, When};
 use prototypes::bundle::Bundle;
 use prototypes::capture::{Op, Source, Width};

@@ -1,7 +1,7 @@
 //! Reports a program's system calls before it can be hooked: what its tracer sees becomes events like those of
 //! hooks.
 
-use super::super::known::Known;
+use super::super::lookup::Known;
 use super::super::traced::{Begun, CallStop, FirstExec, NO_RING, OF_32_BITS, Table, Told, Traced};
 use super::Guest;
 use super::plan::Plan;

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod counted;
 
-use super::super::known::Known;
+use super::super::lookup::Known;
 use super::budget::Budget;
 use super::record::{arguments, results};
 use super::vforks::Vforks;

@@ -12,7 +12,7 @@ use prototypes::condition::Condition;
 use std::io;
 
 /// Passes all events on, and reports at the end which of the requested lines and injections never occurred.
-pub struct Unmet<'a> {
+pub struct NeverOccurred<'a> {
     places: Vec<Asked<Condition>>,
     injections: Vec<Asked<Inject>>,
     /// For each open call, which injections may have been applied to it.
@@ -37,7 +37,7 @@ impl Kept for Candidates {
     }
 }
 
-impl<'a> Unmet<'a> {
+impl<'a> NeverOccurred<'a> {
     /// Returns `next` itself if there is nothing to report, or if events go into a recording without passing this consumer.
     pub fn before(next: Box<dyn Consumer + 'a>, options: &Options) -> Box<dyn Consumer + 'a> {
         if options.recording.is_some() || options.at.is_empty() && options.inject.is_empty() {
@@ -48,7 +48,7 @@ impl<'a> Unmet<'a> {
             true => &[],
             false => &options.inject,
         };
-        Box::new(Unmet {
+        Box::new(NeverOccurred {
             places: asked(&options.at),
             injections: asked(&injections[..injections.len().min(64)]),
             stacks: OpenCalls::default(),
@@ -92,7 +92,7 @@ fn asked<T: Clone>(all: &[T]) -> Vec<Asked<T>> {
     .collect()
 }
 
-impl Consumer for Unmet<'_> {
+impl Consumer for NeverOccurred<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         match &event.kind {
             EventKind::Call(call) => {
