@@ -1,4 +1,5 @@
 //! Running processes that `mem` has opened: they are watched, counted and left here. [`inject::lifecycle`] owns them.
+//! Used by `lancet::commands::mem::attached`.
 
 mod notices;
 

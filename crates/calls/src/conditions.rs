@@ -1,4 +1,4 @@
-//! The conditions `--where` and `--min-time`, compiled for one function.
+//! The conditions `--where` and `--min-time`, compiled for one function. Used by `filter` and `live::guest::plan`.
 
 use crate::options::Options;
 use prototypes::capture::Range;

@@ -1,5 +1,5 @@
 //! `-D`: messages about what lancet itself does, on standard error. The numbers are
-//! ltrace's, octal.
+//! ltrace's, octal. Used by `live::family`, `live::guest::life` and others here, and by crate `lancet`.
 
 use crate::message::Message;
 use crate::options::Options;

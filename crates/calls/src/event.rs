@@ -1,4 +1,5 @@
-//! Events: calls and returns, signals, children, ends, in the order of time.
+//! Events: calls and returns, signals, children, ends, in the order of time. Used by `live::guest::ifuncs`,
+//! `recorder::store` and others here, and by the crates `report` and `lancet`.
 //!
 //! An [`Event`] is made once, by a source, from a record of a ring or an item of a file; filters, formats and the
 //! recorder use it unchanged. The types are those of [`recording`], with pointers to what many calls have in common.

@@ -1,4 +1,5 @@
 //! Applies `--where` and `--min-time` to recorded calls, by the same code that decides in guests, over the bytes that were copied there.
+//! Used by `lancet::watching::run`.
 
 use crate::conditions::{CallTest, Conditions};
 use crate::consumer::{Consumer, Forgotten, SourceEnd};

@@ -1,5 +1,5 @@
 //! Groups the calls of a preset's functions by more than the function and the script line: by the statement or the name. The grammar is
-//! [`crate::preset`]'s.
+//! [`crate::preset`]'s. Used by `summary`.
 
 use crate::event::{At, Call, Return};
 use crate::memo::Memo;

@@ -1,4 +1,5 @@
 //! `--in`: passes on only calls that come from a function, of the script or native, whatever the source of the events is.
+//! Used by `lancet::watching::run`.
 
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, Event, EventKind};

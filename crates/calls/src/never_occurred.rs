@@ -1,5 +1,6 @@
 //! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
-//! never applied. Both are easily mistyped, and an empty result would look like a finding.
+//! never applied. Both are easily mistyped, and an empty result would look like a finding. Used by
+//! `lancet::watching::run`.
 
 use crate::Line;
 use crate::consumer::{Consumer, Forgotten, SourceEnd};

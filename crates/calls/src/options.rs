@@ -1,4 +1,5 @@
-//! The options of a run: what the user wants to know of calls, independent of the command line.
+//! The options of a run: what the user wants to know of calls, independent of the command line. Used by
+//! `live::process`, `conditions` and others here, and by crate `lancet`.
 
 use crate::debug::Debug;
 use crate::message::Messages;

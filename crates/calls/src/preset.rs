@@ -1,4 +1,5 @@
-//! Presets: files that name the functions to hook for a question, and how their calls are grouped.
+//! Presets: files that name the functions to hook for a question, and how their calls are grouped. Used by `groups`,
+//! `options` and others here, and by crate `lancet`.
 //!
 //! They are files, `crates/calls/presets/*.preset`, and users may write their own (`--preset ./mine.preset`):
 //!

@@ -1,4 +1,4 @@
-//! `lancet calls FILE`: the source of events that were recorded.
+//! `lancet calls FILE`: the source of events that were recorded. Used by `lancet::watching::run`.
 //!
 //! Events are merged by time if each is shown (`recording::Merge`). A table needs no order between threads: the segments of the
 //! file are counted on all processors ([`tally`](self)), unless the request needs events in their order: a preset that groups

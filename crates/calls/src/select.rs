@@ -1,4 +1,5 @@
-//! Selects by the filters which functions are hooked, and whether and how a reported call is shown.
+//! Selects by the filters which functions are hooked, and whether and how a reported call is shown. Used by
+//! `live::guest`, `live::guest::early`, `live::guest::plan` and others.
 //!
 //! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the calling
 //! module, `-l` by the called one). Lancet hooks only entries; the return address shows which module called, and a module calls

@@ -1,4 +1,5 @@
-//! The interface of sources of calls: open guests and started programs (`live::family`), or a file (`replay`).
+//! The interface of sources of calls: open guests and started programs (`live::family`), or a file (`replay`). Used by
+//! `live::family`, `replay` and others here, and by the crates `lancet` and `report`.
 
 use crate::Error;
 use crate::consumer::Consumer;

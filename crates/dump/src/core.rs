@@ -1,4 +1,5 @@
-//! Heap snapshots from core files: gcore's, or the kernel's.
+//! Heap snapshots from core files: gcore's, or the kernel's. Used by `lancet::commands::heap::run` and
+//! `lancet::commands::heap::args`.
 //!
 //! `frames` reads the memory of a core: its segments, and for pages that it lacks the mapped files. The VM is found by the symbols of those
 //! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.

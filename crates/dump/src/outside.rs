@@ -1,4 +1,5 @@
 //! A process whose VM is not called: it is copied wherever it stands, and its heap is read from the copy's memory alone.
+//! Used by `guest`.
 //!
 //! No safe point is awaited, because these VMs (Perl, PHP) have no function that lets another thread request one. So the copy may be in the
 //! middle of a change: a list that is half linked, a block that is being moved. What cannot be read for this reason is counted and

@@ -1,4 +1,5 @@
-//! Making a snapshot of what a walk over a heap finds.
+//! Makes a snapshot of what a walk over a heap finds: objects, references and roots, one after the other. Used by
+//! `snapshot`, and by the crates `languages` and `dump`.
 //!
 //! Objects come in any order, each followed by its references, which name their targets by address, because the walk has
 //! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses

@@ -1,4 +1,4 @@
-//! Finding objects by their addresses.
+//! Finds objects by their addresses: the number of the one that begins there. Used by `build` and `build::targets`.
 //!
 //! Each 64 KiB of address space, which is one heap page in recent Rubies, has the range of its objects. Where many lie there, a bit for each
 //! eight bytes says where one begins, and its number is the number of bits before: one search over all objects would miss the cache

@@ -1,4 +1,5 @@
 //! The ids in our PID namespace of a process's threads: a process in another PID namespace knows them by other ids (pid_namespaces(7)).
+//! Used by `notices`, `open`, `open::adopt` and others.
 //!
 //! The ids that a thread writes to its ring and into notices are those of its own namespace, because it asks the kernel for them. `NSpid`
 //! in `/proc/PID/task/TID/status` lists the ids of a thread in each namespace, from ours inwards.

@@ -1,5 +1,5 @@
 //! IFUNCs that are wanted before they have picked their implementation (`process::indirect`). The IFUNC itself is
-//! hooked, and the agent posts a notice with the function that it picks.
+//! hooked, and the agent posts a notice with the function that it picks. Used by `patcher`.
 
 use crate::patcher::Patcher;
 use crate::tracing::Tracing;

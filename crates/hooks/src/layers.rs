@@ -1,4 +1,4 @@
-//! Hooks of several commands at the same function of one process.
+//! Hooks of several commands at the same function of one process. Used by `text`, `lifting`, `own_hooks` and others.
 //!
 //! Each command knows its own hooks. Where two want the same function, the second writes its jump over that of the first,
 //! and its stub ends in the first one's jump, moved like any other instruction:

@@ -1,4 +1,5 @@
-//! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed.
+//! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed. Used by
+//! `patcher`, `parked` and others here, and by the crates `enter` and `lancet`.
 
 use crate::areas::Areas;
 use crate::bound::{Bound, Deadline, MAX_STOP};

@@ -1,5 +1,5 @@
 //! Notices: what a thread of the process posts on the control page, and then waits until we have handled it
-//! (`wire::notices`).
+//! (`wire::notices`). Used by `locks`, `open` and others here, and by crate `calls`.
 
 use crate::ids::{child_here, own_id, shares_our_ids, thread_here};
 use crate::tracing::Tracing;

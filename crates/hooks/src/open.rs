@@ -1,4 +1,5 @@
 //! How tracing begins: with a process that runs, one that stands at its exec, or the child of a traced one (`adopt`).
+//! Used by `script_start`.
 
 mod adopt;
 

@@ -1,6 +1,7 @@
 //! Hooks that we set for ourselves, whatever the user asked for: on what unwinders ask (`routine::unwind`), so that
 //! exceptions pass through frames of our routine; on the function that the loader calls at each change, to learn of new
-//! libraries; and on the functions by which a process ends, forks or becomes another program ([`OWN`]).
+//! libraries; and on the functions by which a process ends, forks or becomes another program ([`OWN`]). Used by `open`,
+//! `named` and `script_start`.
 
 use crate::layers::Layers;
 use crate::table::stands_whole;

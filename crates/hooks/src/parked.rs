@@ -1,5 +1,5 @@
 //! Finds out whether frames of our routine may still be on a stack when all hooks are out: of calls that block, of fibers that are not
-//! running, of stacks that were copied to the heap.
+//! running, of stacks that were copied to the heap. Used by `tracing`, `lifting` and others here, and by crate `patch`.
 //!
 //! A return into such a frame needs only the agent's memory, which stays mapped. An exception that passes through one also needs the
 //! hook on the unwinder. So that hook stays while there may be such frames; the next attach that finds none takes it out.

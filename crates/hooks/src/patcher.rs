@@ -1,4 +1,5 @@
 //! Sets and lifts hooks: plans them while the process runs, and writes them in one stop, or in several ([`crate::batches`]).
+//! Used by `batches`, `built`, `ifuncs` and others.
 
 use crate::areas::Areas;
 use crate::bound::Bound;

@@ -1,5 +1,5 @@
 //! Checks in the stop whether a plan that was made while the process ran can still be carried out, and whether a stub
-//! of an earlier attach does what a plan says.
+//! of an earlier attach does what a plan says. Used by `set`.
 
 use crate::change::Change;
 use crate::inline;

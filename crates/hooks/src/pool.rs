@@ -1,5 +1,5 @@
 //! The pool: memory for rings that we share with a process, so that their records can still be read when the process has ended for whatever
-//! reason. Layout: `wire::calls::Pool`.
+//! reason. Layout: `wire::calls::Pool`. Used by `open`, `lifting`, `patcher` and others.
 //!
 //! A thread of the process makes the file, maps it and closes it in one call of the agent (`share`); at the end of memfd_create it stands
 //! still, and we take a duplicate of its descriptor.

@@ -1,4 +1,5 @@
 //! Brings a program that stands at its exec to the first line of its script, for a command that hooks nothing else.
+//! Used by the crates `enter` and `births`.
 //!
 //! ```text
 //!   us                                     the program

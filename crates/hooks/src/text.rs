@@ -1,5 +1,6 @@
 //! Decoded code of modules, kept while hooks are planned: where functions begin, where code jumps to, where padding is. A
-//! module is decoded once, however many of its functions are hooked.
+//! module is decoded once, however many of its functions are hooked. Used by `own_hooks`, `patcher`, `replaced` and
+//! others.
 
 mod extents;
 mod golang;

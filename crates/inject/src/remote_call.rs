@@ -1,5 +1,6 @@
 //! Remote calls: system calls and functions that a stopped guest thread runs for us. Before the first of them, the return frame is put on
-//! its stack: the signal frame by which the thread goes on as before.
+//! its stack: the signal frame by which the thread goes on as before. Used by `allowed`, `doors` and others here, and
+//! by the crates `hooks`, `patch` and `enter`.
 //!
 //! ```text
 //!   high addresses   the thread's own frames

@@ -1,4 +1,5 @@
-//! A process of ours that stays traced: a program that lancet has started, and its children if they are followed.
+//! A process of ours that stays traced: a program that lancet has started, and its children if they are followed. Used
+//! by `lifecycle::started`, `lifecycle::processes` and others here, and by most crates above.
 //!
 //! As its tracer, lancet sees the program's exec, and its end while the memory still exists, whatever ends it. The price is
 //! that each signal for its main thread stops there first; it is delivered at once. Other threads are not traced. If lancet

@@ -1,5 +1,6 @@
 //! Which bytes of a VM's heap hold objects: what each language's file says of it, over memory that it reads without calling the VM and
-//! without stopping it, as ranges of addresses with rows of the ledger of resident memory.
+//! without stopping it, as ranges of addresses with rows of the ledger of resident memory. Used by `entry`,
+//! `php::resident` and others here, and by crate `rss`.
 
 pub mod claims;
 pub mod rows;

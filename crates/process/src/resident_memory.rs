@@ -1,4 +1,4 @@
-//! The memory of a process, of which only what is there is read.
+//! The memory of a process, of which only what is there is read. Used by the crates `rss` and `languages`.
 //!
 //! Reading a page that a process has never touched would give it a page table, and one of a file would be counted as its own from
 //! then on. So what is in neither memory nor swap reads as zeros here where it is anonymous, and comes from the file otherwise:

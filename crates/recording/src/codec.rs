@@ -1,5 +1,5 @@
 //! Encodes and decodes the events of one ring. An item is written as the differences from the last item of its call
-//! site.
+//! site. Used by `write`, `merge` and others here, and by crate `calls`.
 //!
 //! ```text
 //!   control   bits 0, 1: CALL, RETURN, both = a call with its return, neither = other (bits 2 and up say what)

@@ -1,4 +1,5 @@
-//! The events of a guest, in the one form used from the reader of its rings to an output format or a file.
+//! The events of a guest, in the one form used from the reader of its rings to an output format or a file. Used by
+//! `codec::decode`, `codec::parts` and others here, and by the crates `calls` and `report`.
 //!
 //! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers
 //! to them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters

@@ -1,4 +1,5 @@
-//! `lancet calls`: what becomes of events, one file a format.
+//! `lancet calls`: what becomes of events, one file a format. Used by `stack::now`, `syscalls::json` and others here,
+//! and by crate `lancet`.
 //!
 //! | module | for |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! `lancet syscalls`: system calls as strace writes them, with the script's line behind each, and strace's table with a
-//! row for each function and script line.
+//! row for each function and script line. Used by crate `lancet`.
 //!
 //! | module | what |
 //! |---|---|

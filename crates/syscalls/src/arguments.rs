@@ -1,4 +1,5 @@
-//! Which arguments are written when, and by whom.
+//! Decides which arguments of a system call are written at its begin and which at its end, and by which part of this
+//! crate.
 
 mod names;
 

@@ -1,4 +1,5 @@
-//! Classes of system calls, as strace(1) has them: `%file`, `%desc`, `%network` and their kin.
+//! Classes of system calls, as strace(1) has them: `%file`, `%desc`, `%network` and their kin. Used by `trace`, and by
+//! `lancet::commands::syscalls::inject`.
 //!
 //! Which calls take a path and which a descriptor is known from their prototypes; the others are listed.
 

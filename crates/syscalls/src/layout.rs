@@ -1,6 +1,7 @@
 //! What drivers and netlink families exchange with the kernel, as data: lists of names, structs, commands of `ioctl`,
 //! attributes of netlink. One small language says all of it (`parse`), the files in `conf/` are written in it, and `show` writes
-//! values by it. `names.conf` and `ioctls.conf` are made from the kernel's headers (`conf/generate`).
+//! values by it. `names.conf` and `ioctls.conf` are made from the kernel's headers (`conf/generate`). Used by `opened`,
+//! `arguments`, `ioctl` and others.
 //!
 //! ```text
 //!   list fsx FS_XFLAG_??? FS_XFLAG_REALTIME=1 …       names, and what stands for a number without one

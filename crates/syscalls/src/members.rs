@@ -1,4 +1,4 @@
-//! Structs that are written member by member.
+//! Structs that are written member by member. Used by `forms::files`, `forms::network`, `forms::process` and others.
 
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};

@@ -1,5 +1,5 @@
 //! Which system calls open descriptors, and where they put the numbers of those: the one list, for the text of results, for what
-//! descriptors are called and for what is still open.
+//! descriptors are called and for what is still open. Used by `result`, and by `calls::descriptors::effect`.
 //!
 //! ```text
 //!   openat(…) = 5                                              the result

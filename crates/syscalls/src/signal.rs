@@ -1,4 +1,5 @@
-//! Signals that came, by what the kernel says of them.
+//! Writes signals that came, by what the kernel says of them. Used by `report::syscalls::lines::ends` and
+//! `report::syscalls::lines`.
 
 use crate::call::{Processes, RawCall, Style};
 use crate::forms;

@@ -1,4 +1,4 @@
-//! The language of `-e trace=`: which system calls are shown.
+//! The language of `-e trace=`: which system calls are shown. Used by the crates `lancet` and `report`.
 //!
 //! ```text
 //!   set      = [ "!" ] ( "all" | "none" | element { "," element } )

@@ -1,4 +1,4 @@
-//! The types of `syscalls.conf` by their names.
+//! The types of `syscalls.conf` by their names. Used by `forms::files`, `forms::network`, `forms::process` and others.
 
 use prototypes::bundle::Bundle;
 use prototypes::types::Type;

@@ -1,4 +1,5 @@
-//! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
+//! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members. Used by
+//! `forms::files`, `forms::network`, `forms::process` and others.
 
 mod memory;
 mod numbers;

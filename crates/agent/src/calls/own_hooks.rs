@@ -1,5 +1,5 @@
 //! Handles functions that are hooked for ourselves: the loader's changes, functions that define functions of a script,
-//! and events that become notices.
+//! and events that become notices. Used by `call`.
 
 use super::{loader, locks, notices};
 use routine::Frame;

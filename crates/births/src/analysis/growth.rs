@@ -1,4 +1,4 @@
-//! What grew between two looks at the same guest: the leak view.
+//! What grew between two looks at the same guest: the leak view. Used by the crates `report` and `lancet`.
 //!
 //! Growth is computed for rows, because single objects are not followed. The difference of two looks does not show
 //! which row leaks; that follows from the intervals in which its living objects were born (see `leak`).

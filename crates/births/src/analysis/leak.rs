@@ -1,4 +1,5 @@
-//! Finds the rows that leak: objects of every interval still live in them.
+//! Finds the rows that leak: objects of every interval still live in them. Used by `report` and `growth`, and by the
+//! crates `report` and `lancet`.
 //!
 //! ```text
 //!   births of an interval that live now      1st  2nd  3rd  4th (the last)

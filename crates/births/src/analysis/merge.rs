@@ -1,5 +1,5 @@
 //! Merges several guests into one: a preforking server's workers run the same code, and a leak that is small in
-//! each is visible in their sum.
+//! each is visible in their sum. Used by the crates `report` and `lancet`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

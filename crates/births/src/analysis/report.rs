@@ -1,4 +1,5 @@
-//! The report on one census: the rows, ordered and cut, that show what holds the memory.
+//! The report on one census: the rows, ordered and cut, that show what holds the memory. Used by `growth`, and by the
+//! crates `report` and `lancet`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

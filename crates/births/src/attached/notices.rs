@@ -1,4 +1,4 @@
-//! What the processes that are open have reported since it was last asked for.
+//! What the processes that are open have reported since it was last asked for. Used by `attached`.
 
 use super::Notice;
 use crate::session::{Event, Session};

@@ -1,5 +1,6 @@
 //! Births that are counted until a process is copied, and the lines at which the copy's objects were made: what a heap snapshot knows of
 //! births. The command hands [`COUNTING`] to crate `dump`; what is read of the copy is its memory, which does not change.
+//! Used by `lancet::commands::heap::args`.
 
 use super::{Options, opening};
 use crate::ledger::Reader;

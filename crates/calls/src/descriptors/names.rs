@@ -1,4 +1,4 @@
-//! Names of descriptors: paths, and both ends of sockets.
+//! Names of descriptors: paths, and both ends of sockets. Used by the crates `report` and `lancet`.
 //!
 //! When a call is read, its descriptor may be closed and its number used again, so the kernel's table (`/proc/PID/fd`) alone would give the
 //! wrong file. The calls themselves take precedence:

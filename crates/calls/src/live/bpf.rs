@@ -1,5 +1,5 @@
 //! A process whose system calls are seen by BPF programs at the kernel's tracepoints ([`tracepoint`]): nothing in it is changed, and none
-//! of its threads stops.
+//! of its threads stops. Used by `process`.
 //!
 //! All such processes of a run share one [`Seen`]. A record is assigned to a process by its id, and kept until that process has its turn.
 //! What arguments point to is copied by the programs in the kernel, with the same words with which hooks and tracers copy it.

@@ -1,4 +1,5 @@
 //! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
+//! Used by `lancet::watching::run`.
 
 use super::bpf::programs::Programs;
 use super::guest::{Guest, Shared};

@@ -1,4 +1,5 @@
-//! One traced process: it is hooked as the selection says, its records are read, and it is left.
+//! One traced process: it is hooked as the selection says, its records are read, and it is left. Used by `bpf`,
+//! `family`, `hooked_later` and others.
 
 mod announced;
 mod budget;

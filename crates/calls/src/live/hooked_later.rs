@@ -1,5 +1,5 @@
 //! Processes that are seen by ptrace before they are hooked: how that begins, and how they change over
-//! ([`super::stepped::Stands`]).
+//! ([`super::stepped::Stands`]). Used by `process`.
 
 use super::bpf::programs::Seen;
 use super::guest::{Guest, Shared, table};

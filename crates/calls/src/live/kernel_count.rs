@@ -1,5 +1,5 @@
 //! The kernel's own count of a process's system calls, which is taken beside its hooks: by it calls are found that are made where no hook
-//! is, as code that is made at run time and `int $0x80` make them.
+//! is, as code that is made at run time and `int $0x80` make them. Used by `family`, `guest`, `guest::life` and others.
 //!
 //! A BPF program counts by the place of each call ([`tracepoint::Places`]). A call that has returned to a place at which no hook is was
 //! certainly not seen, whenever it was made, so no two counts have to be taken at the same instant, and none is compared with another.

@@ -1,4 +1,5 @@
 //! Looks up what numbers and addresses in a guest's records mean: functions, lines, call edges, stacks. Each is looked up once.
+//! Used by `guest`, `guest::early`, `guest::life` and others.
 
 use super::mapped::Mapped;
 use crate::event::{CallEdge, Module};

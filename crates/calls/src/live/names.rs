@@ -1,5 +1,5 @@
 //! Functions that are requested by their name in the script's language (`-x 'ruby:Mysql2::Client#query'`): finds them,
-//! waits for them or refuses them; and says how their calls are shown.
+//! waits for them or refuses them; and says how their calls are shown. Used by `guest::plan` and `guest`.
 
 use crate::message::{Message, Messages};
 use crate::select::like;

@@ -1,4 +1,5 @@
-//! One process of a run: it is hooked, or seen by BPF programs, or only by its tracer.
+//! One process of a run: it is hooked, or seen by BPF programs, or only by its tracer. Used by `family` and
+//! `hooked_later`.
 //!
 //! This is decided when it is opened, and again for each program that it runs. It is hooked if nothing speaks against hooks.
 //! Otherwise (`--no-modify`, a 32-bit program, a seccomp filter that forbids what hooks need) it is watched by what changes

@@ -1,4 +1,4 @@
-//! A process that only its tracer sees: nothing in it is changed.
+//! A process that only its tracer sees: nothing in it is changed. Used by `hooked_later` and `process`.
 //!
 //! Each of its threads stops at the start and at the end of each system call (`PTRACE_SYSCALL`), and at each signal, as under strace. What
 //! is reported of a call is what a hook would report ([`Traced`]), except script lines and native functions. Threads and children come as

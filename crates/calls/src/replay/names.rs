@@ -1,4 +1,5 @@
-//! The meaning of the numbers in a recording: processes, functions, call edges, lines, callers.
+//! The meaning of the numbers in a recording: processes, functions, call edges, lines, callers. Used by `replay` and
+//! `tally`.
 
 use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module};
 use crate::select::Selection;

@@ -1,4 +1,5 @@
-//! Determines what a thread does: it runs, it waits in the kernel, or it waits for another thread.
+//! Determines what a thread does: it runs, it waits in the kernel, or it waits for another thread. Used by `open`,
+//! `circles` and others here, and by crate `report`.
 //!
 //! Three sources are combined. The kernel says which system call a thread sleeps in, since when, and on which descriptors
 //! (`process::wait`). The VM says which thread has its lock, which thread waits for which mutex and which one holds it. The native frames

@@ -1,4 +1,4 @@
-//! What is kept between two looks of many at one process: threads that have slept meanwhile.
+//! What is kept between two looks of many at one process: threads that have slept meanwhile. Used by `open`.
 
 use std::time::Duration;
 

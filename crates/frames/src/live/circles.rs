@@ -1,4 +1,5 @@
-//! Finds threads that wait for each other, and threads that hold others up.
+//! Finds threads that wait for each other, and threads that hold others up. Used by `open`, and by the crates `report`
+//! and `lancet`.
 //!
 //! A thread that waits for another one which in turn waits for it, directly or through others, does not go on by itself. This is reported
 //! only if it is certain that none of them has changed what it holds or wants while that was read. There are two proofs of it. A thread

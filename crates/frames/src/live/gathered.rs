@@ -1,4 +1,5 @@
 //! Threads that wait without a time limit in one function, and which other threads are further in the function that called it.
+//! Used by `report::stack::conclusions` and `report::stack::waits`.
 //!
 //! Nothing says who has what a program's own pool gives away: a condition variable has no owner. But whoever came through the same function
 //! has left the one that waits, and is still in the one that called it while it uses what it was given:

@@ -1,4 +1,5 @@
-//! Reads the stacks of a running process, once or repeatedly.
+//! Reads the stacks of a running process, once or repeatedly. Used by `profile`, `between_looks` and others here, and
+//! by the crates `lancet`, `calls` and `report`.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The addresses that references lead to, in four bytes each until they become numbers of objects.
+//! The addresses that references lead to, in four bytes each until they become numbers of objects. Used by `build` and
+//! `edges`.
 //!
 //! ```text
 //!   31    29 28                          0

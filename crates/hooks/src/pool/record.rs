@@ -1,4 +1,4 @@
-//! The agent's record of the pool, as it is in the memory of the process.
+//! The agent's record of the pool, as it is in the memory of the process. Used by `pool` and `share`.
 
 use crate::limits::{MOST_RING, USER_END};
 use inject::resident::Resident;

@@ -1,4 +1,5 @@
 //! Has a process make the file of the pool and map it, in one call of the agent that also closes the descriptor (`agent::calls::share`).
+//! Used by `pool`.
 //!
 //! ```text
 //!   a thread in a remote call                us

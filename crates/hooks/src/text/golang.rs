@@ -1,4 +1,4 @@
-//! Recognises modules compiled by Go, whose code is never hooked.
+//! Recognises modules compiled by Go, whose code is never hooked. Used by `syscall_sites`, `text` and `open`.
 //!
 //! Go's runtime walks over the stacks of its threads at any time: to collect garbage, to move a stack that has become too small, to
 //! preempt a goroutine by a signal (`runtime/traceback.go`, `runtime/preempt.go`, Go 1.14 and later). It looks up every return address

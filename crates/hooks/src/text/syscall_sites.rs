@@ -1,4 +1,4 @@
-//! Finds the `syscall` instructions of modules and plans the probes around each.
+//! Finds the `syscall` instructions of modules and plans the probes around each. Used by `system_calls`.
 
 use super::ways::{self, LENGTH, Way};
 use super::{Text, Texts, golang};

@@ -1,4 +1,5 @@
-//! Calls a function that waits for the VM's lock, while the other threads run.
+//! Calls a function that waits for the VM's lock, while the other threads run. Used by `doors`, and by
+//! `enter::languages::ruby::vm_entry` and `enter::languages::python`.
 
 use super::signals::{SYNCHRONOUS, began_since, has_handler, send_to_thread, ticks_since_boot};
 use super::{CALL_PATIENCE, LONG_CALL_PATIENCE, LOOK, RemoteThread, unknown_stack};

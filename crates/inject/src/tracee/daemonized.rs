@@ -1,4 +1,4 @@
-//! A tracer that is not the parent of the program that it starts (strace's `-D`).
+//! A tracer that is not the parent of the program that it starts (strace's `-D`). Used by `tracee`.
 //!
 //! ```text
 //!   lancet ── fork ──► between ── fork ──► the tracer, which all that follows is done in; init is its parent

@@ -1,5 +1,5 @@
 //! A destination that never keeps us waiting for long: what is written goes through a bounded queue to a thread of its
-//! own.
+//! own. Used by `sink` and `watching::run`.
 //!
 //! `lancet calls` must go on reading what its guests say while nobody reads what it says (`| less`, a full disk cache, a
 //! terminal that is stopped), because guests wait for room. A queue that is full is waited for once, for as long as a

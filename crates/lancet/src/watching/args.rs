@@ -1,5 +1,6 @@
 //! The flags that `calls` and `syscalls` have in common: what is opened, whose lines are told, for how long, and where
-//! it is written. Each command flattens them into its own, and begins its [`Options`] with [`Common::options`].
+//! it is written. Each command flattens them into its own, and begins its [`Options`] with [`Common::options`]. Used by
+//! `commands::calls::args`, `commands::syscalls::args`, `commands::syscalls::started` and others.
 
 use super::flags::{kept_of_strings, moment, most_wait, sought, wait};
 use crate::cli::duration::parse;

@@ -1,4 +1,4 @@
-//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
+//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]). Used by `run` and `messages`.
 
 use calls::consumer::Forgotten;
 use calls::message::{Lost, Message};

@@ -1,4 +1,5 @@
 //! What the library says while it works ([`Message`]): printed as it comes, and kept as far as the end of the command depends on it.
+//! Used by `run`.
 
 use super::repeated::Repeated;
 use super::{Asked, LACKS, losses};

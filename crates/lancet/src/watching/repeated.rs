@@ -1,5 +1,5 @@
 //! Messages that say the same of many processes, as of all children of a shell: the first is printed, and how often the others came is
-//! said at the end.
+//! said at the end. Used by `messages`.
 
 use calls::message::Message;
 use std::cell::RefCell;

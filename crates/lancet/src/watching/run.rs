@@ -1,4 +1,5 @@
-//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
+//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves. Used by
+//! `commands::companion::watches`, `commands::calls::run`, `commands::mem::run` and others.
 
 use super::messages::Heard;
 use super::{Asked, losses};

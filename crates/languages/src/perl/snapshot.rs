@@ -1,4 +1,4 @@
-//! The heap of a Perl, read from outside.
+//! The heap of a Perl, read from outside. Used by `perl`.
 //!
 //! Every SV lies in an arena and counts its references. Names come from packages and from the variables of subs. An SV with more references
 //! than were found is held by something that is no SV: a stack of values, compiled code without threads, a C library. SVs to which nothing

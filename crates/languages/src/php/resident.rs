@@ -1,4 +1,5 @@
-//! The heap of a PHP: [`vm::php::allocator`].
+//! Which bytes of a PHP's heap hold blocks: [`vm::php::allocator`] read for the ledger of resident memory. Used by
+//! `php`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The heap of a PHP's request, read from outside.
+//! The heap of a PHP's request, read from outside. Used by `php`.
 //!
 //! The VM lists its objects; all else is found from variables, constants, frames and the objects (`vm::php::heap`). The size of something
 //! is that of its allocated block. What is in use and was not found is one row: compiled code, the stack of frames, buffers, what only C

@@ -1,4 +1,4 @@
-//! The arenas of a Python's allocator for small objects, pymalloc.
+//! The arenas of a Python's allocator for small objects, pymalloc. Used by `python`.
 //!
 //! ```text
 //!   arenas ─▶ arena_object[]: address, pool_address, nfreepools, ntotalpools, freepools, nextarena, prevarena   (48 bytes)

@@ -1,4 +1,5 @@
-//! What a VM's heap holds, whichever the VM.
+//! What a VM's heap holds, whichever the VM. Used by `php::resident`, `python::resident` and others here, and by the
+//! crates `rss` and `report`.
 
 use process::resident_memory::ResidentMemory;
 use vm::Language;

@@ -1,4 +1,4 @@
-//! The heap of a Ruby: pages of slots (`vm::ruby`, `heap`), and the stacks of its fibers.
+//! The heap of a Ruby: pages of slots (`vm::ruby`, `heap`), and the stacks of its fibers. Used by `ruby`.
 //!
 //! A page's memory comes from `mmap` (since 3.1) or from malloc; its slots hold an object each, and what an object has besides is
 //! malloc's. Slots whose objects are garbage and not yet swept are in use here, as the VM counts them.

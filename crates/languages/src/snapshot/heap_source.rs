@@ -1,4 +1,5 @@
-//! What a heap is read from.
+//! What a heap is read from: the memory and the loaded files of a copy or of a core file. Used by `perl::snapshot`,
+//! `perl::snapshot::walk` and others here, and by crate `dump`.
 
 use std::ops::Range;
 use std::time::Instant;

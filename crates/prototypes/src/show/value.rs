@@ -1,4 +1,4 @@
-//! Values as text.
+//! Writes one value by its type and lens. Used by `length`, `string` and `show`.
 
 use capture::{What, describe};
 

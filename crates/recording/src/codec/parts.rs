@@ -1,4 +1,5 @@
-//! What few items have: copies of memory, native frames, x87 registers; and events that are no calls.
+//! What few items have: copies of memory, native frames, x87 registers; and events that are no calls. Used by `decode`
+//! and `encode`.
 
 use super::Copies;
 use crate::event::{End, EventKind, Signal};

@@ -1,4 +1,5 @@
-//! `--json`: one object a line, of the records of [`answer::calls`].
+//! `--json`: one object a line, of the records of [`answer::calls`]. Used by `syscalls::json`, `formats`, `not_freed`
+//! and others.
 
 use super::{CHUNK, Layout};
 use crate::json::{self, end_string, string};

@@ -1,4 +1,5 @@
-//! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
+//! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two. Used by
+//! `formats`.
 
 use super::form::{Form, Head, short};
 use super::{CHUNK, Layout};

@@ -1,4 +1,5 @@
-//! `-c`: counts calls by function and script line, and has a format write the rows when nothing comes any more.
+//! `-c`: counts calls by function and script line, and has a format write the rows when nothing comes any more. Used by
+//! `lancet::commands::syscalls::args` and `lancet::commands::calls::args`.
 
 use super::Processes;
 use super::format::{Counted, Format};

@@ -1,4 +1,4 @@
-//! One JSON object a line, of the records of [`answer::mem`].
+//! One JSON object a line, of the records of [`answer::mem`]. Used by `mem`.
 
 use std::io;
 

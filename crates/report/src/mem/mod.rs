@@ -1,4 +1,4 @@
-//! The answers of `lancet mem`: who holds the memory, and what grew.
+//! The answers of `lancet mem`: who holds the memory, and what grew. Used by `lancet::commands::mem::args`.
 //!
 //! | | first look | from the second look on, where growth is wanted |
 //! |---|---|---|

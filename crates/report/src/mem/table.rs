@@ -1,5 +1,5 @@
 //! Columns for people. The numbers come first and the name last, so that a long path can run on
-//! without moving anything.
+//! without moving anything. Used by `mem`, and by `lancet::commands::mem::live::screen`.
 //!
 //! A table is a head line (who, which Ruby, how long), the rows, a remainder so that the totals
 //! agree, the totals, and a foot that says what the look cost the guest and what was lost.

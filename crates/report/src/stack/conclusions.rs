@@ -1,5 +1,5 @@
 //! What follows from all threads of a process together, before the threads themselves: who does not go on, who holds others up, and in which
-//! function many wait.
+//! function many wait. Used by `dump` and `now`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
 //! What is in progress in a process: a row for each thread that is in a call now, however long before we came it began.
+//! Used by `lancet::watching::now`.
 //!
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2: 9 threads, 1 running; stood still for 38 µs

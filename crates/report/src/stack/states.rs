@@ -1,4 +1,4 @@
-//! What a thread does, in words.
+//! What a thread does, in words. Used by `now`, `conclusions`, `dump` and others.
 
 use std::time::Duration;
 

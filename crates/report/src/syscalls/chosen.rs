@@ -1,4 +1,5 @@
-//! Calls on some paths alone (`-P`): those that are handed one of them, or a descriptor of one.
+//! Calls on some paths alone (`-P`): those that are handed one of them, or a descriptor of one. Used by
+//! `lancet::commands::syscalls::args`.
 
 use super::Naming;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};

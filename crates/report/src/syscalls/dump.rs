@@ -1,4 +1,4 @@
-//! Bytes that were read and written, whole (`-e read=`, `-e write=`).
+//! Bytes that were read and written, whole (`-e read=`, `-e write=`). Used by `lines`.
 //!
 //! ```text
 //!    | 00000  76 6d 0a                                          vm.              |

@@ -1,4 +1,5 @@
-//! `--json`: one object a line, of the records of [`answer::calls`] and [`answer::syscalls`].
+//! `--json`: one object a line, of the records of [`answer::calls`] and [`answer::syscalls`]. Used by
+//! `lancet::commands::syscalls::args`.
 
 use super::{Layout, Naming};
 use crate::calls::CHUNK;

@@ -1,4 +1,5 @@
-//! A line a call, in strace's form; a call during which another thread's is seen is cut in two.
+//! A line a call, in strace's form; a call during which another thread's is seen is cut in two. Used by `separate`, and
+//! by `lancet::commands::syscalls::args`.
 //!
 //! ```text
 //!   [pid    71] 14:10:54.994915 read(3, "a\n", 4096) = 2 <0.000005> ← app.rb:12 in 'show'

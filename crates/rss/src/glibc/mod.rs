@@ -1,4 +1,5 @@
-//! glibc's allocator: what it has from the kernel, what of that the program has, and what lies free.
+//! glibc's allocator: what it has from the kernel, what of that the program has, and what lies free. Used by
+//! `findings`.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the arguments of system calls are called.
+//! What the arguments of system calls are called. Used by `writer`.
 
 use foldhash::HashMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Numbers that stand for files and for users.
+//! Numbers that stand for files and for users. Used by `forms`.
 
 use crate::call::IdKind;
 use crate::words;

@@ -1,4 +1,4 @@
-//! Files, devices, what is waited for.
+//! Files, devices, what is waited for. Used by `forms`, `special`, `layout::custom` and others.
 
 use crate::call::Constants;
 use crate::members::Members;

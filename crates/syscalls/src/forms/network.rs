@@ -1,4 +1,4 @@
-//! Addresses of sockets, messages, pieces of buffers.
+//! Addresses of sockets, messages, pieces of buffers. Used by `forms`, `special::sockets`, `controls` and others.
 
 use super::controls::controls;
 use crate::layout::{Ty, fields, list, tables};

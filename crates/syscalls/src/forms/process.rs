@@ -1,4 +1,4 @@
-//! Processes: limits, usage, ends, clones, processors.
+//! Processes: limits, usage, ends, clones, processors. Used by `forms`, `layout::custom` and `special`.
 
 use super::signals::{signal_number, signal_word};
 use crate::members::Members;

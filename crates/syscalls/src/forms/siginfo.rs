@@ -1,4 +1,4 @@
-//! What is said of a signal that came.
+//! Writes what is said of a signal that came (`siginfo_t`). Used by `forms`.
 
 use super::signals::{clock_ticks, signal_number};
 use crate::errors;

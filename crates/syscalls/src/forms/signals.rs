@@ -1,4 +1,4 @@
-//! Signals, sets of them, what is done with them.
+//! Signals, sets of them, what is done with them. Used by `forms`, `process`, `siginfo` and others.
 
 use crate::call::Constants;
 use crate::members::Members;

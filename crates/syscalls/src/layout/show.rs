@@ -1,4 +1,4 @@
-//! Values written by what the files say of them.
+//! Writes values by what the files in `conf/` say of them.
 
 mod texts;
 

@@ -1,4 +1,5 @@
-//! The tables, once they were read: names of lists, types, rows of calls.
+//! The tables, once they were read: names of lists, types, rows of calls. Used by `netlink`, `forms::controls`,
+//! `custom::calls` and others.
 
 use super::parse;
 use super::types::{Attributes, List, Row, Tables, Ty};

@@ -1,4 +1,4 @@
-//! `fcntl`: a number says what the next argument is.
+//! `fcntl`: a number says what the next argument is. Used by `result`, `special`, `prctl` and others.
 
 use crate::members::Members;
 use crate::types::ty;

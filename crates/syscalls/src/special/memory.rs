@@ -1,4 +1,4 @@
-//! Memory, threads, and waiting for time.
+//! Memory, threads, and waiting for time. Used by `special`.
 
 use crate::call::Hex;
 use crate::types::ty;

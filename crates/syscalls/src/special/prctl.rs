@@ -1,4 +1,5 @@
-//! `prctl`: the first argument says how many others there are and what they are (include/uapi/linux/prctl.h).
+//! `prctl`: the first argument says how many others there are and what they are (include/uapi/linux/prctl.h). Used by
+//! `special` and `result`.
 
 use super::control::named;
 use crate::call::Constants;

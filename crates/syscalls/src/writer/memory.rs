@@ -1,4 +1,5 @@
-//! What was copied of a program's memory.
+//! The memory of a program, as far as it was copied with a call. Used by `layout::custom`, `layout::custom::rings`,
+//! `layout::show` and others.
 
 use super::{Unknown, Writer};
 use prototypes::show::Memory;

@@ -1,4 +1,5 @@
 //! What objects of a few classes made in C have allocated beside themselves, as their `__sizeof__` says it, read and not called.
+//! Used by `hidden_references` and `kind`.
 //!
 //! | class | what is beside it | source, alike in CPython 3.9 to 3.15 |
 //! |---|---|---|

@@ -1,5 +1,5 @@
 //! What objects of a few classes made in C refer to and do not tell the collector, because it can be in no cycle, or because the class
-//! takes no part in garbage collection.
+//! takes no part in garbage collection. Used by `references`.
 //!
 //! | class | what its `tp_traverse` leaves out | source |
 //! |---|---|---|

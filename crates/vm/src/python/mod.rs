@@ -1,4 +1,5 @@
-//! Python (CPython, the reference implementation). Which versions: [`Layout::all`].
+//! Python (CPython, the reference implementation). Which versions: [`Layout::all`]. Used by the crates `languages`,
+//! `enter` and `agent`.
 //!
 //! [`Python`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!

@@ -1,5 +1,6 @@
 //! What the report shows of births, as records of the ledger: texts, lines and call paths, which never change once they are written;
 //! kinds, and sites, each a place and a kind, which are its rows. [`Books`] adds them, for each new key of a birth.
+//! Used by `languages::ruby::births::census`, `owners`, `living` and others.
 
 use super::records::{
     frame_at, kind_at, kind_hash, same_kind, set_kind, set_site, site_at, stack_words, text_bytes,

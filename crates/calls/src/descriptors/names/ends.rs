@@ -1,5 +1,5 @@
 //! Names of sockets: the protocol and both ends, from the calls, and from the kernel's tables if the
-//! calls do not say them.
+//! calls do not say them. Used by `names`.
 
 use super::name::{More, Name};
 use process::sockets::{Socket, Sockets};

@@ -1,4 +1,4 @@
-//! Resolves paths: from a call's argument and a working directory.
+//! Resolves paths: from a call's argument and a working directory. Used by `names`.
 
 use super::name::{Device, More, Name};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};

@@ -1,4 +1,4 @@
-//! Makes events of what BPF programs tell of one process.
+//! Makes events of what BPF programs tell of one process. Used by `programs` and `bpf`.
 
 use super::exec_arguments;
 use crate::event::{At, Event, EventKind, Return};

@@ -1,4 +1,4 @@
-//! What an exec has pointed to, read where the kernel has put it for the program that runs now.
+//! What an exec has pointed to, read where the kernel has put it for the program that runs now. Used by `events`.
 //!
 //! The programs in the kernel read only what is in memory already, and the words of an exec often stand in a page that nobody has touched yet; at
 //! the end of the exec that memory is gone. The path, the arguments and the environment are on the stack of the new program then, and its tracer

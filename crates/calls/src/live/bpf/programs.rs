@@ -1,5 +1,5 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
-//! record belongs.
+//! record belongs. Used by `bpf`, `family`, `guest::life` and others.
 
 use super::events::{Sees, Telling, has_run};
 use crate::Function;

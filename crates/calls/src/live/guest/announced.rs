@@ -1,4 +1,4 @@
-//! Messages about what was hooked in a guest, and what was not.
+//! Messages about what was hooked in a guest, and what was not. Used by `guest`, `opening`, `life::watched` and others.
 
 use super::super::unseen;
 use super::Guest;

@@ -1,4 +1,4 @@
-//! Notes which descriptors a guest has when it is left.
+//! Notes which descriptors a guest has when it is left. Used by `life::watched`.
 
 use super::{Guest, open_descriptors};
 use crate::descriptors::Held;

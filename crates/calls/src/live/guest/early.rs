@@ -1,5 +1,5 @@
 //! Reports a program's system calls before it can be hooked: what its tracer sees becomes events like those of
-//! hooks.
+//! hooks. Used by `bpf`, `hooked_later` and `stepped`.
 
 use super::super::lookup::Known;
 use super::super::traced::{Begun, CallStop, FirstExec, NO_RING, OF_32_BITS, Table, Told, Traced};

@@ -1,5 +1,5 @@
 //! Handles IFUNCs that pick while lancet watches: the picked function is hooked before it is called, and ltrace's lines
-//! show the choice.
+//! show the choice. Used by `announced` and `life`.
 
 use super::Guest;
 use crate::event::{At, Call, CallEdge, Entered, Event, EventKind, Return, Shown};

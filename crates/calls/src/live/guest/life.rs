@@ -1,4 +1,5 @@
 //! The events of a traced process as a whole: a library comes, a child is made, another program begins, the process ends.
+//! Used by `bpf`, `family`, `guest` and others.
 
 mod children;
 mod watched;

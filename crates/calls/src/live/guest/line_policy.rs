@@ -1,4 +1,5 @@
-//! Decides which script line a call gets: the application's, or the nearest on request.
+//! Decides which script line a call gets: the application's, or the nearest on request. Used by `plan` and
+//! `tracing_options`.
 
 use crate::options::Options;
 use prototypes::capture::Source;

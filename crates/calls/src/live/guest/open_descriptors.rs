@@ -1,4 +1,5 @@
-//! The descriptors that a process has, as the kernel lists them (`/proc/PID/fd`).
+//! The descriptors that a process has, as the kernel lists them (`/proc/PID/fd`). Used by `descriptors`, `opening`,
+//! `peers` and others.
 
 pub(super) use crate::descriptors::numbers;
 

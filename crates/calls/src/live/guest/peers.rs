@@ -1,6 +1,6 @@
 //! Finds databases that a process is connected to although none of the functions that a preset names for them is hooked:
 //! drivers written in the script's language call no function that could be hooked, and their statements would be missing
-//! without a message.
+//! without a message. Used by `guest`.
 
 use super::open_descriptors;
 use crate::options::Options;

@@ -1,4 +1,5 @@
-//! Decides what is wanted of each function that is hooked: which registers, which copies, which calls.
+//! Decides what is wanted of each function that is hooked: which registers, which copies, which calls. Used by `guest`,
+//! `early` and `traced`.
 
 use super::super::callers;
 use super::super::names::{self, Names};

@@ -1,4 +1,4 @@
-//! Decodes what follows the fixed part of a record (`wire::calls`).
+//! Decodes what follows the fixed part of a record (`wire::calls`). Used by `guest` and `straight`.
 
 use prototypes::capture::{Registers, Returned};
 use prototypes::show::Captures;

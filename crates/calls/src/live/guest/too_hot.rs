@@ -1,4 +1,5 @@
-//! Takes out functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)).
+//! Takes out functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)). Used by
+//! `life::watched`.
 
 use super::Guest;
 use super::budget::hottest;

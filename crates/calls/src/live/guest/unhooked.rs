@@ -1,4 +1,5 @@
-//! System calls of a guest that no hook sees, by the kernel's own count ([`super::super::kernel_count`]).
+//! System calls of a guest that no hook sees, by the kernel's own count ([`super::super::kernel_count`]). Used by
+//! `life::watched`, `life`, `opening` and others.
 
 use super::super::kernel_count::CountingProgram;
 use super::Guest;

@@ -1,4 +1,5 @@
-//! A process whose tracer sees its life and its signals, while BPF programs count its system calls, or tell them.
+//! A process whose tracer sees its life and its signals, while BPF programs count its system calls, or tell them. Used
+//! by `stepped`, `hooked_later`, `life` and others.
 //!
 //! Its threads stop where a process, a thread or a program begins or ends, and at signals; at none of their calls. What the programs in the
 //! kernel have told until then is reported before such an event. So the order of a process's events is that in which they happened.

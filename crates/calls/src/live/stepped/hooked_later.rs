@@ -1,4 +1,4 @@
-//! A process that is seen by ptrace at first and hooked later.
+//! A process that is seen by ptrace at first and hooked later. Used by `live::hooked_later` and `stepped`.
 //!
 //! To plan the hooks of a process takes as long as some thousands of stops, and most programs of a shell or a compiler end before they
 //! have made so many calls. So one that is met at its exec while children are followed is stepped first. It is hooked

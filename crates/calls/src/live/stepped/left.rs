@@ -1,4 +1,4 @@
-//! Leaves a stepped process: on request, or at an exec.
+//! Leaves a stepped process: on request, or at an exec. Used by `life`.
 
 use super::Stepped;
 use crate::event::{End, Event, EventKind, OfThread};

@@ -1,4 +1,5 @@
-//! Injects into the system calls of one thread, as strace does: everything that strace can inject.
+//! Injects into the system calls of one thread, as strace does: everything that strace can inject. Used by `stepped`
+//! and `reported`.
 //!
 //! At the start of a call whose result is injected, its number is set to -1, which is no call, and the result is put into rax at the
 //! same time: the kernel leaves rax unchanged (`do_syscall_64`, arch/x86/entry/common.c), so the call has its result even if lancet

@@ -1,4 +1,5 @@
-//! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
+//! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks. Used by `commands` and
+//! `run`.
 
 use std::path::PathBuf;
 use std::time::Duration;

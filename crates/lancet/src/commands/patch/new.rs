@@ -1,4 +1,4 @@
-//! `--new`: writes a source file with the prototype of a function of the process.
+//! `--new`: writes a source file with the prototype of a function of the process. Used by `run`.
 
 use std::fs::File;
 use std::io::Write;

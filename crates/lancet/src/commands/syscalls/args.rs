@@ -1,4 +1,5 @@
-//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks.
+//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks. Used by `commands`,
+//! `asks` and `way`.
 
 use super::expressions::{self, Expression, expression};
 use super::inject::{self, Of};

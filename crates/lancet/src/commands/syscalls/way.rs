@@ -1,4 +1,4 @@
-//! How system calls are seen: by hooks, by BPF, by ptrace.
+//! How system calls are seen: by hooks, by BPF, by ptrace. Used by `args`.
 
 use super::args::SyscallsArgs;
 use crate::watching::args::TARGET;

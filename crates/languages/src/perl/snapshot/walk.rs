@@ -1,4 +1,5 @@
-//! Makes objects of SVs: containers first, because they decide which references are shown as parts of them.
+//! Makes objects of SVs: containers first, because they decide which references are shown as parts of them. Used by
+//! `roots` and `snapshot`.
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};

@@ -1,4 +1,4 @@
-//! Makes objects of everything that variables and the list of objects lead to.
+//! Makes objects of everything that variables and the list of objects lead to. Used by `snapshot` and `roots`.
 
 use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};

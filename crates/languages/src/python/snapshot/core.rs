@@ -1,4 +1,4 @@
-//! The heap of a Python from a core file of it.
+//! The heap of a Python from a core file of it. Used by `python`.
 //!
 //! No function can be called there. Instead of `tp_traverse`, crate `vm` reads references: everything that has a name, and the declared
 //! members of C types. Objects with other references have a higher count than references found, and are shown as held by C code.

@@ -1,4 +1,4 @@
-//! The heap of a Ruby from a core file of it.
+//! The heap of a Ruby from a core file of it. Used by `ruby`.
 //!
 //! No function can be called there, so crate `vm` reads references: everything that has a name, what Procs and methods hold, and for other
 //! objects the words of the slot that are addresses of objects. Not read are compiled code and what objects of C types hold (`dmark`). Some

@@ -1,4 +1,5 @@
-//! What the VM's own memory is: its objects by type, and with it where the resident memory of the process is.
+//! What the VM's own memory is: its objects by type, and with it where the resident memory of the process is. Used by
+//! `json` and `table`.
 
 use std::io;
 

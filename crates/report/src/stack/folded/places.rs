@@ -1,4 +1,4 @@
-//! Where threads ran and where they waited, by the application's line.
+//! Where threads ran and where they waited, by the application's line. Used by `stacks` and `table`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Stacks that were seen, and how often each; and what threads did where.
+//! Stacks that were seen, and how often each; and what threads did where. Used by `folded`, `format` and others here,
+//! and by crate `lancet`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

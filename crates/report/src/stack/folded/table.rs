@@ -1,4 +1,4 @@
-//! The lines at which threads ran, and those at which they waited, for people.
+//! The lines at which threads ran, and those at which they waited, for people. Used by `folded` and `json`.
 //!
 //! ```text
 //! 1,000 looks in 10.0 s: 1.0 threads ran and 4.0 waited, on average

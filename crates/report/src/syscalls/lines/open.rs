@@ -1,4 +1,4 @@
-//! A system call that has not returned, and what all calls of its name have in common.
+//! A system call that has not returned, and what all calls of its name have in common. Used by `lines` and `ends`.
 
 use super::super::{Layout, native};
 use calls::Line;

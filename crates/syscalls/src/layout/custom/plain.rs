@@ -1,4 +1,5 @@
-//! Values that need a line or two of their own, and the lengths that follow from several members.
+//! Values that need a line or two of their own, and the lengths that follow from several members. Used by `custom` and
+//! `layout`.
 
 use super::characters;
 use crate::forms;

@@ -1,4 +1,5 @@
 //! Books each birth at its line, on the thread that makes the object, and looks at each object once more, shortly after its birth.
+//! Used by `door` and `watch`.
 //!
 //! Soon after the birth of an object, the VM may hide it or make it a singleton class, and then `ObjectSpace` does not
 //! show it; others are hidden only for a moment, such as the buffer of a `sort_by`. So an object is counted by what it is

@@ -1,4 +1,5 @@
-//! The children of a traced process: reported by notices, waited for until they can be opened, opened.
+//! The children of a traced process: reported by notices, waited for until they can be opened, opened. Used by `life`,
+//! `watched` and `unadopted`.
 
 use super::Guest;
 use crate::debug::{self, say};
