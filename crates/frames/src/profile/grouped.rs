@@ -1,4 +1,4 @@
-//! Samples by files, or by gems and packages, in the place of functions.
+//! Samples by files, or by gems and packages, in the place of functions. Used by `lancet::commands::profile::run`.
 
 use vm::library::within;
 

@@ -133,7 +133,7 @@ mod tests {
         FORMAT.write(&files, &mut out, &by_total).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "100 % of the time in which threads ran is at /srv/app/cart.rb, within libruby-3.1.so.3.1 in 40 % of it\n\n\
+            "100 % of the time in which threads ran is at /srv/app/cart.rb\n\n\
              10 looks in 0.1 s: 1.0 threads ran, 0.0 waited for a processor and 1.0 slept, on average\n\n    \
              own   total  file\n  \
              60.0%  100.0%  /srv/app/cart.rb\n  \
