@@ -22,7 +22,7 @@ use crate::descriptors::part_of;
 use crate::event::{At, Call, Return};
 use crate::site::{Key, Site};
 use effect::Effect;
-use prototypes::Memory;
+use prototypes::show::Memory;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use crate::options::Options;
 use prototypes::capture::Range;
+use prototypes::condition::Condition;
 use prototypes::condition::{Compiled, Unfit};
-use prototypes::{Condition, Prototype};
+use prototypes::types::Prototype;
 use routine::frame::Guard;
 use std::time::Duration;
 use wire::calls::want;

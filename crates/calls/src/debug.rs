@@ -1,7 +1,8 @@
 //! `-D`: messages about what lancet itself does, on standard error. The numbers are
 //! ltrace's, octal.
 
-use crate::{Message, Options};
+use crate::message::Message;
+use crate::options::Options;
 use std::fmt::Arguments;
 
 /// The bit of messages on progress.

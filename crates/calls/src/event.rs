@@ -5,7 +5,7 @@
 
 use hooks::rings::Line;
 use process::functions::Function;
-use prototypes::Where;
+use prototypes::filter::Where;
 pub use recording::{End, OfThread, Opened, Return, Signal};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,8 @@ use crate::preset::{Preset, Rule};
 use crate::recorder::Recording;
 use crate::tamper::Inject;
 use crate::window::Between;
-use prototypes::{Condition, Filter};
+use prototypes::condition::Condition;
+use prototypes::filter::Filter;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -107,7 +108,7 @@ pub struct Options {
     pub array: u32,
     /// Native frames around each call; 0 = none are copied.
     pub frames: usize,
-    /// Whether to work as ltrace does where lancet would do otherwise, and send no [`Message`](crate::Message) of progress.
+    /// Whether to work as ltrace does where lancet would do otherwise, and send no [`Message`](crate::message::Message) of progress.
     pub ltrace: bool,
     /// Whether each function that cannot be hooked is named with the reason; otherwise those that were not requested by name are only
     /// counted.
@@ -124,7 +125,7 @@ const SHORT_WAITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duratio
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
     /// (a statement, a name), which descriptors are open, what is not freed, nor which call is within another, so for a preset that needs
-    /// that, and for `within`, calls are reported.
+    /// that, and for `in_function`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
             let together = |rule: &Rule| rule.by.is_some() || rule.whole;

@@ -40,7 +40,7 @@ mod statement;
 
 pub use statement::{Dialect, normalise};
 
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use std::str::FromStr;
 
 /// The presets that come with lancet.
@@ -301,7 +301,7 @@ fn key<'t>(words: &mut impl Iterator<Item = &'t str>) -> Result<Key, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prototypes::Where;
+    use prototypes::filter::Where;
 
     #[test]
     fn those_that_lancet_brings_along_are_right() {

@@ -8,14 +8,15 @@
 mod names;
 mod tally;
 
+use crate::Error;
 use crate::consumer::Consumer;
 use crate::event::{At, Event, EventKind, Opened};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
 use crate::window::Window;
-use crate::{Error, Message, Messages};
 use hooks::rings::Losses;
 use names::Names;
 use recording::{Merge, Recording, Wanted};

@@ -10,7 +10,7 @@ use crate::preset::Preset;
 use hooks::OTHERS;
 use hooks::probes::{self, Probe};
 use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
-use prototypes::{Filter, Where, filter::any_matches};
+use prototypes::filter::{Filter, Where, any_matches};
 use std::collections::{HashMap, HashSet};
 use std::slice;
 use strsim::levenshtein;
@@ -137,13 +137,14 @@ impl Selection {
 
     /// The system calls to hook.
     pub fn system_calls(&self) -> Vec<Function> {
-        let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
+        let named =
+            prototypes::bundle::system_calls().map(|(number, name)| (u64::from(number), name));
         self.shown_of(named.chain([(OTHERS, UNKNOWN)]))
     }
 
     /// Returns the system calls of 32-bit programs that are shown; `added` is added to their numbers.
     pub fn system_calls_of_32_bits(&self, added: u64) -> Vec<Function> {
-        let named = prototypes::system_calls_of_32_bits();
+        let named = prototypes::bundle::system_calls_of_32_bits();
         self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
     }
 
@@ -152,8 +153,8 @@ impl Selection {
         let of = |number: u64| u32::try_from(number).ok();
         let name = match number {
             OTHERS => Some(UNKNOWN),
-            number if number < added => prototypes::system_call(of(number)?),
-            number => prototypes::system_call_of_32_bits(of(number - added)?),
+            number if number < added => prototypes::bundle::system_call(of(number)?),
+            number => prototypes::bundle::system_call_of_32_bits(of(number - added)?),
         };
         let shown = self.shown_of(name.map(|name| (number, name)).into_iter());
         shown.into_iter().next()

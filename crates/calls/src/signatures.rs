@@ -10,7 +10,8 @@ use crate::Error;
 use hooks::probes::Probe;
 use process::functions::{Function, Functions, ModuleSymbols};
 use prototypes::dwarf::{self, Signature};
-use prototypes::{Detail, Library, Programs, Prototype, Search};
+use prototypes::types::Prototype;
+use prototypes::{Detail, Library, Programs, Search};
 
 /// Prototypes, which are searched for when they are first needed.
 pub struct Signatures {

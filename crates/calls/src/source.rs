@@ -49,7 +49,7 @@ pub trait Source {
     }
 
     /// Ends the source; what was reported before can still be read. Processes that could not be left, like all losses and
-    /// refusals, are reported by messages ([`Message::lost`](crate::Message::lost)).
+    /// refusals, are reported by messages ([`Message::lost`](crate::message::Message::lost)).
     fn leave(&mut self);
 
     /// Returns what guests counted instead of reporting each call.

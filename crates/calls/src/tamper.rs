@@ -1,6 +1,6 @@
 //! Injections into system calls: results instead of the kernel's, delays, signals and data.
 
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::time::Duration;
 use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED, SIGNALLED};
 

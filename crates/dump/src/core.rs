@@ -8,7 +8,7 @@ use crate::expected::module_of;
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
 use heap::{About, Budget, Builder, Snapshot};
-use languages::snapshot::{Heap, found};
+use languages::snapshot::{Heap, heap_source};
 use languages::{ALL, Entry};
 use process::modules::open_regular;
 use std::ops::Range;
@@ -74,7 +74,7 @@ pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
     }
     let modules = core.modules();
     let until = Instant::now() + options.patience;
-    let found = Found {
+    let found = HeapSource {
         core: &core,
         modules: &modules,
         about: about(path, &core, options.contents),
@@ -100,14 +100,14 @@ fn about(path: &Path, core: &Core, contents: bool) -> About {
 }
 
 /// A core file that is read.
-struct Found<'a> {
+struct HeapSource<'a> {
     core: &'a Core,
     modules: &'a Modules,
     about: About,
     until: Instant,
 }
 
-impl Found<'_> {
+impl HeapSource<'_> {
     fn builder(&self, language: Language, version: String) -> Builder {
         let about = About {
             language: language.description().prefix.to_owned(),
@@ -125,7 +125,7 @@ impl Found<'_> {
         let read = |heap: Box<dyn Heap>| {
             let threads = self.core.threads().iter();
             let areas: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
-            let found = found::Found {
+            let found = heap_source::HeapSource {
                 memory: self.core,
                 symbol: &symbol,
                 threads: &areas,

@@ -11,7 +11,7 @@ use heap::Builder;
 use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use languages::snapshot::copied::{CopiedProcess, lost};
-use languages::snapshot::found::Found;
+use languages::snapshot::heap_source::HeapSource;
 use languages::snapshot::{FindHeap, ReadAlone};
 use process::error::{Error, Result};
 use process::rss::Resident;
@@ -78,7 +78,7 @@ impl Outside {
         let pid = copy.parent();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let symbol = |name: &str| self.entered.functions().symbol(name);
-        let found = Found {
+        let found = HeapSource {
             memory: &copy.memory,
             symbol: &symbol,
             threads: self.entered.threads(),

@@ -90,7 +90,7 @@ impl Identity {
         })
     }
 
-    /// Whether it is a thread of `process`, and that is `own`, or a child of it where children are followed.
+    /// Whether it is a thread of `process`, and that is `own_hooks`, or a child of it where children are followed.
     fn may_be_followed(self, own: i32, process: i32, follow: bool) -> bool {
         self.process == process && (process == own || follow && self.parent == own)
     }

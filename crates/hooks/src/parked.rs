@@ -10,7 +10,7 @@
 
 use crate::areas::Areas;
 use crate::layers::Layers;
-use crate::left;
+use crate::lifting;
 use inject::remote_call::RemoteThread;
 use inject::resident::Resident;
 use process::error::Result;
@@ -86,7 +86,7 @@ impl Standing {
         let inside =
             all.iter().any(|thread| runs_ours(thread.rip)) || works.iter().any(|user| *user != 0);
         Ok(Standing {
-            stacks: left::stack_pointers(all.iter().map(|thread| thread.rsp), layers),
+            stacks: lifting::stack_pointers(all.iter().map(|thread| thread.rsp), layers),
             inside,
         })
     }

@@ -200,7 +200,7 @@ impl Rings {
         Ok(rings)
     }
 
-    /// Returns the id in our namespace of the thread that has called itself `own` in a ring.
+    /// Returns the id in our namespace of the thread that has called itself `own_hooks` in a ring.
     pub(crate) fn child_here(&self, own: u32) -> Option<i32> {
         self.ids.last(own)
     }

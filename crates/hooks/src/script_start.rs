@@ -17,7 +17,7 @@
 
 use crate::bound::MAX_STOP;
 use crate::{Arrives, Options, Says, Tracing, Wanted};
-use crate::{left, pool};
+use crate::{lifting, pool};
 use inject::image::Image;
 use inject::resident::Resident;
 use inject::tracee::Tracee;
@@ -206,7 +206,7 @@ impl ScriptStart {
         let set = patcher.table.set_ones();
         let hooks: Vec<(u64, Hook)> = set.map(|known| (known.at, known.hook)).collect();
         let handed = target.stopped(|stop, remote| {
-            left::put_back(stop, remote, &target.layers()?, &hooks)?;
+            lifting::put_back(stop, remote, &target.layers()?, &hooks)?;
             patcher.table.silence_by_page(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)

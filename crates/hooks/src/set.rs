@@ -6,7 +6,7 @@ use crate::bound::Deadline;
 use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
-use crate::left::count_us;
+use crate::lifting::count_us;
 use crate::needs::{described, floats_at_return, own_flags};
 use crate::patcher::Patcher;
 use crate::planned::{fits, is_as_planned};

@@ -21,14 +21,14 @@
 //! The return frame is made in `return_frame`. If the thread stands on a stack with unknown bounds, frame and call are at the unused end of
 //! the main thread's stack instead: `room`.
 
-mod freely;
 mod refused;
 mod return_frame;
 mod room;
 mod signals;
 mod waiting;
+mod while_others_run;
 
-pub use freely::Work;
+pub use while_others_run::Work;
 
 use nix::errno::Errno;
 use process::error::{Afterwards, Error, Result};

@@ -6,7 +6,7 @@ pub mod rows;
 mod vm_heap;
 
 use claims::Layer;
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 use process::symbols::Symbols;
 use rows::Rows;
 use std::ops::Range;
@@ -21,4 +21,4 @@ pub trait LoadedFiles {
 
 /// Looks for the heap of one language's VM; `None`: it has none, `Err` says why a VM that is there could not be read.
 pub type FindVmHeap =
-    fn(&Seen, &dyn LoadedFiles, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;
+    fn(&ResidentMemory, &dyn LoadedFiles, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;

@@ -26,8 +26,8 @@ pub mod decode;
 pub mod encode;
 mod parts;
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use varint::{Take, Wrong, put, put_signed};
 
 /// What identifies a call site: an item is written as the differences from the last one with the same values.

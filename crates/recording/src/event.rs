@@ -4,8 +4,8 @@
 //! to them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters
 //! below. Without them (`Event`, `Call`, `At`) the types are those of a file.
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use std::time::Duration;
 
 /// Something that happened in a guest. `P` names the process, `C` is a [`Call`].

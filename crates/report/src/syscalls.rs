@@ -11,7 +11,7 @@
 //! | [`json`] | programs: an object a line, schema in `docs/json.md` |
 //! | [`summary`] | `-c` |
 //!
-//! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::Consumer`].
+//! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::consumer::Consumer`].
 
 pub mod chosen;
 pub mod columns;

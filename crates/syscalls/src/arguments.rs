@@ -6,8 +6,8 @@ use crate::call::{Part, RawCall, Style};
 use crate::layout::{Row, Rows};
 use crate::writer::{Place, Writer};
 use crate::{forms, ioctl, layout, special};
-use prototypes::Kind;
 use prototypes::digits::hex;
+use prototypes::types::Kind;
 use std::ops::Range;
 
 pub use names::argument_name;

@@ -17,17 +17,17 @@
 
 mod copies;
 mod custom;
-mod known;
 mod later;
 mod parse;
 mod show;
+mod tables;
 mod types;
 mod zeros;
 
 pub use copies::programs;
 pub use custom::network;
-pub use known::{Rows, attributes, first_name, list, rows, tables, ty};
 pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
+pub use tables::{Rows, attributes, first_name, list, rows, tables, ty};
 use types::Tables;
 pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Row, Ty};
 
@@ -71,7 +71,7 @@ const FILES: [(&str, &str); 30] = [
 ///
 /// If a file is not understood; they are part of this crate.
 pub fn prepare() {
-    known::take(|| {
+    tables::take(|| {
         let mut tables = Tables {
             customs: custom::CUSTOM,
             lengths: Some(custom::length),

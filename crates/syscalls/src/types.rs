@@ -1,6 +1,7 @@
 //! The types of `syscalls.conf` by their names.
 
-use prototypes::{Bundle, Type};
+use prototypes::bundle::Bundle;
+use prototypes::types::Type;
 
 /// The name of the kernel among libraries.
 const SYSTEM: &str = "SYS";

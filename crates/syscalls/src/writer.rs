@@ -7,7 +7,7 @@ mod overlay;
 use crate::call::{DescriptorNames, Hex, IdKind, RawCall, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
-use prototypes::{Array, Expr, Kind, Lens, Struct, Type};
+use prototypes::types::{Array, Expr, Kind, Lens, Struct, Type};
 use std::sync::Arc;
 
 pub use overlay::Overlay;

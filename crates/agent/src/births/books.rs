@@ -18,7 +18,6 @@
 //! evaluated again and again.
 
 mod owners;
-mod places;
 mod records;
 mod rows;
 

@@ -6,12 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::analysis::census::Census;
-use crate::analysis::counts::{Counts, Delta};
-use crate::analysis::key::Key;
+use crate::analysis::census::{Census, Counts, Delta};
 use crate::analysis::leak::{Trend, Verdict};
 use crate::analysis::report::{Identity, folded, group, split};
-use crate::analysis::view::{By, Order, View};
+use crate::analysis::view::{By, Key, Order, View};
 
 /// Why two censuses cannot be compared.
 #[derive(Debug, PartialEq, thiserror::Error)]

@@ -18,9 +18,8 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::census::{Census, Lost};
-use crate::analysis::counts::{Alive, Counts};
-use crate::analysis::key::Key;
+use crate::analysis::census::{Alive, Census, Counts, Lost};
+use crate::analysis::view::Key;
 use wire::ledger::Uncollected;
 
 /// The least number of intervals for a verdict; one of them is that of the requests in flight.

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use wire::ledger::Uncollected;
 
-use crate::analysis::census::{Census, Frame, Loss, Resident, SiteCount, TypeCount};
-use crate::analysis::counts::Counts;
+use crate::analysis::census::{Census, Counts, Frame, Loss, Resident, SiteCount, TypeCount};
 
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;

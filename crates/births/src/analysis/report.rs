@@ -4,11 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::analysis::census::Census;
-use crate::analysis::counts::Counts;
-use crate::analysis::key::Key;
+use crate::analysis::census::{Census, Counts};
 use crate::analysis::leak::{Trend, Verdict, leaks};
-use crate::analysis::view::{By, Fold, Order, View};
+use crate::analysis::view::{By, Fold, Key, Order, View};
 
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq)]

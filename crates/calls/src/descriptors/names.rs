@@ -21,7 +21,7 @@ mod files;
 mod name;
 
 use super::effect::Effect;
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;

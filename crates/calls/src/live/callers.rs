@@ -11,7 +11,7 @@ use hooks::Tracing;
 use process::maps::Maps;
 use process::snapshot::UnwindContext;
 use prototypes::capture::{CALLERS, Op, Source};
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::collections::HashMap;
 use std::sync::Arc;
 

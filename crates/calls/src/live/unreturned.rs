@@ -15,7 +15,7 @@ use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 use process::guest::Status;
-use prototypes::{Filter, Where};
+use prototypes::filter::{Filter, Where};
 
 /// A process as it was when it was left.
 pub struct Watched {

@@ -5,7 +5,7 @@ use crate::select::Selection;
 use crate::signatures::Signatures;
 use hooks::rings::{Line, Losses};
 use process::functions::Function;
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use recording::{Definitions, Guest};
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use process::asleep::Asleep;
 use process::snapshot::Thread;
 
+use super::activity::{Until, through, waits_for};
 use super::owners::Owners;
 use super::scripts::{Through, Turn};
 use super::stack::{Process, Stack};
 use super::state::State;
-use super::ties::{Until, through, waits_for};
 
 /// A thread that sleeps so long with the VM's lock keeps it: the turns of threads that run are shorter (5 ms in Python, 100 ms in Ruby).
 const LONG: Duration = Duration::from_millis(200);

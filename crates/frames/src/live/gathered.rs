@@ -18,9 +18,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::activity::waits_for;
 use super::scripts::{Script, Turn};
 use super::stack::Stack;
-use super::ties::waits_for;
 
 /// How long each of them must have slept: a pool that is used up for a moment is in order.
 const LEAST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What a thread does, by the kernel, its VM and its native frames; `ties` combines the three.
+//! What a thread does, by the kernel, its VM and its native frames; `activity` combines the three.
 
 use process::wait::Wait;
 

@@ -8,7 +8,7 @@
 //! A VM's heap lies in a few of these windows, whatever its addresses are. What does not (an address that is no multiple of 8, or in an
 //! eighth window) stands in `far`, with the number of its reference.
 
-use crate::found::Pages;
+use crate::by_address::Pages;
 use std::num::NonZero;
 use std::thread;
 

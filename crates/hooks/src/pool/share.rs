@@ -10,7 +10,7 @@
 //!
 //! If lancet dies while the thread stands there, the kernel lets it go on, and it closes the descriptor all the same: no process keeps one.
 
-use super::there::{There, pool};
+use super::record::{There, pool};
 use super::{Pool, is_shared_pool};
 use crate::limits::USER_END;
 use inject::remote_call::RemoteThread;
@@ -29,7 +29,7 @@ fn share(resident: &Resident) -> u64 {
     pool(resident) + offset_of!(calls::Pool, share) as u64
 }
 
-/// Makes the file and maps it into the process and here. `there` gets fewer slots if other memory of the process lies where the rest would
+/// Makes the file and maps it into the process and here. `record` gets fewer slots if other memory of the process lies where the rest would
 /// be.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::Copies;
 use crate::event::{End, EventKind, Signal};
-use prototypes::Captures;
+use prototypes::show::Captures;
 use varint::{Take, Wrong, put, put_bytes, put_signed};
 
 /// Which parts an item has.

@@ -5,13 +5,14 @@ use crate::json::{self, end_string, string};
 use answer::calls::Record;
 use answer::place::Place;
 use answer::process::{Language, Process};
+use calls::Line;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Opened, Return};
+use calls::memo::Memo;
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCall, OpenCalls};
-use calls::{Line, Memo};
 use prototypes::digits::{decimal, hex, padded};
-use prototypes::{CallValues, Prepared, Show};
+use prototypes::show::{CallValues, Prepared, Show};
 use std::io::{self, Write};
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use super::Processes;
 use super::format::{Counted, Format};
 use crate::forms::Chosen;
-use calls::Event;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
+use calls::event::Event;
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};

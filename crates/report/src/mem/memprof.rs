@@ -15,7 +15,7 @@ use std::io;
 
 use births::analysis::{Key, Report};
 
-use super::format::Format;
+use super::reporter::Format;
 use crate::Writes;
 use crate::text::printable;
 

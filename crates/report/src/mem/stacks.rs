@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use births::analysis::{Census, Counts, Delta, Growth, Key, Report};
 
-use super::format::{Format, Weight};
 use super::label::BEFORE;
+use super::reporter::{Format, Weight};
 use crate::Writes;
 use crate::forms::stacks::{self, Frame, Kind, Stack, Stacks, Unit};
 

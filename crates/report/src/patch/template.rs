@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use prototypes::{Kind, Lens, Prototype, Struct, Type};
+use prototypes::types::{Kind, Lens, Prototype, Struct, Type};
 
 /// The language of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

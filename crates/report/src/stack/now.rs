@@ -19,10 +19,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use answer::calls::Record;
+use frames::live::activity::{Until, waits_for};
 use frames::live::circles::held_up;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
 use process::wait::others::Role;
 

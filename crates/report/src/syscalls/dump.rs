@@ -5,7 +5,7 @@
 //! ```
 
 use super::Numbers;
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use syscalls::RawCall;
 
 /// Bytes on a line.

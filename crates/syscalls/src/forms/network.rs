@@ -6,8 +6,8 @@ use crate::members::Members;
 use crate::text;
 use crate::types::ty;
 use crate::writer::{Overlay, Place, Unknown, Writer, Written};
-use prototypes::Type;
 use prototypes::digits::decimal;
+use prototypes::types::Type;
 
 // Families (include/linux/socket.h).
 const UNIX: u16 = 1;

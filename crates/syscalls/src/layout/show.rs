@@ -2,7 +2,7 @@
 
 mod texts;
 
-use super::known::tables;
+use super::tables::tables;
 use super::types::{Form, Length, Member, Struct, Ty, When};
 use crate::call::{Constants, Hex, Style};
 use crate::text;

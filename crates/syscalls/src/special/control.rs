@@ -4,8 +4,8 @@ use crate::members::Members;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Writer, Written};
-use prototypes::Lens;
 use prototypes::digits::{decimal, hex};
+use prototypes::types::Lens;
 
 // Commands of fcntl (include/uapi/asm-generic/fcntl.h, include/uapi/linux/fcntl.h).
 const GET_FD: u64 = 1;

@@ -4,8 +4,8 @@ use crate::call::Hex;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
-use prototypes::Lens;
 use prototypes::digits::decimal;
+use prototypes::types::Lens;
 
 pub fn remap_arguments(flags: u64) -> Option<usize> {
     const FIXED: u64 = 2;

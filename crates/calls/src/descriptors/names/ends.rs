@@ -3,7 +3,7 @@
 
 use super::name::{More, Name};
 use process::sockets::{Socket, Sockets};
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 // include/linux/socket.h

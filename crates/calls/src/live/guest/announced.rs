@@ -2,9 +2,10 @@
 
 use super::super::unseen;
 use super::Guest;
+use crate::Error;
 use crate::allocations::is_paired;
 use crate::message::MOST_NAMED;
-use crate::{Error, Message};
+use crate::message::Message;
 use hooks::{Reason, Refused};
 use std::collections::BTreeMap;
 use std::time::Duration;

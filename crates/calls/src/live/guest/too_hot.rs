@@ -2,7 +2,7 @@
 
 use super::Guest;
 use super::budget::hottest;
-use crate::Message;
+use crate::message::Message;
 use std::cmp::Reverse;
 use std::time::Instant;
 

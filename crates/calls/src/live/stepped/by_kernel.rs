@@ -8,7 +8,7 @@
 //!
 //! A child that a told process has made is stepped until it runs a program of its own or makes a child itself: what its exec points to is read
 //! while it stands, as the programs could not read what is not in its memory yet, and at the end of an exec it is gone. Or until it has made
-//! some calls of its own ([`super::led`]).
+//! some calls of its own ([`super::hooked_later`]).
 
 use super::Stepped;
 use crate::event::{Event, EventKind, Return};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 
 use anyhow::Context;
-use calls::Signatures;
+use calls::signatures::Signatures;
 use patch::{Guest, Request};
 use report::patch::{Language, Subject, template};
 

@@ -13,12 +13,14 @@ use crate::watching::args::{Common, SHOW, WHICH};
 use crate::watching::flags::kept_of_strings;
 use calls::consumer::Consumer;
 use calls::descriptors::names::Asking;
+use calls::message::Messages;
+use calls::options::{By, Options};
 use calls::preset::Preset;
+use calls::signatures::Signatures;
 use calls::summary::Rows;
 use calls::tamper::Inject;
-use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use report::forms::Form;
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate,

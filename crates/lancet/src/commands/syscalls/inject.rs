@@ -12,7 +12,7 @@
 use calls::signals;
 use calls::tamper::{Inject, NEVER, Poke};
 use nix::errno::Errno;
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::time::Duration;
 use syscalls::Trace;
 

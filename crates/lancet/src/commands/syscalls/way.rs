@@ -2,7 +2,7 @@
 
 use super::args::SyscallsArgs;
 use crate::watching::args::TARGET;
-use calls::By;
+use calls::options::By;
 use clap::{Args, ValueEnum};
 
 /// Bytes of a text that BPF programs tell of programs that are followed.

@@ -2,8 +2,8 @@
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use crate::snapshot::outer_references::OuterReferences;
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
         perl: &'a Perl<'a, Frozen<'a>>,
         heap: &'a Heap,
         builder: Builder,
-        found: &Found,
+        found: &HeapSource,
     ) -> Self {
         Walk {
             perl,

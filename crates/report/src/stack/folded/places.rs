@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use frames::labels::{Labelled, Labels};
+use frames::live::activity::{Lock, lock, waits_for};
 use frames::live::loaded::Modules;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::{Lock, lock, waits_for};
 use vm::library::within;
 
 use crate::stack::states::{Words, place, sleeping, words};

@@ -6,11 +6,11 @@ use std::io;
 use std::rc::Rc;
 
 use frames::labels::Labels;
+use frames::live::activity::Lock;
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::Lock;
 use frames::live::unwind::End;
 use frames::profile::saved::Process;
 

@@ -20,7 +20,7 @@
 use std::io::{self, Write};
 
 use super::format::Format;
-use frames::live::ties::Lock;
+use frames::live::activity::Lock;
 
 use super::places::{RowKey, Seen, Waited};
 use super::stacks::Stacks;

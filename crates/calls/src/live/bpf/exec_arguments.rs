@@ -8,8 +8,8 @@ use crate::live::traced::{Begun, Told, copy_of};
 use process::auxiliary;
 use process::memory::GuestMemory;
 use process::proc_file;
-use prototypes::Captures;
 use prototypes::capture::GuestAccess;
+use prototypes::show::Captures;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 

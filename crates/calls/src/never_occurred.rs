@@ -1,17 +1,18 @@
 //! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
 //! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
+use crate::Line;
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, End, Event, EventKind};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::stacks::{Kept, OpenCalls};
 use crate::tamper::{Inject, Tampered};
-use crate::{Line, Message, Messages};
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::io;
 
 /// Passes all events on, and reports at the end which of the requested lines and injections never occurred.
-pub struct Unmet<'a> {
+pub struct NeverOccurred<'a> {
     places: Vec<Asked<Condition>>,
     injections: Vec<Asked<Inject>>,
     /// For each open call, which injections may have been applied to it.
@@ -36,7 +37,7 @@ impl Kept for Candidates {
     }
 }
 
-impl<'a> Unmet<'a> {
+impl<'a> NeverOccurred<'a> {
     /// Returns `next` itself if there is nothing to report, or if events go into a recording without passing this consumer.
     pub fn before(next: Box<dyn Consumer + 'a>, options: &Options) -> Box<dyn Consumer + 'a> {
         if options.recording.is_some() || options.at.is_empty() && options.inject.is_empty() {
@@ -47,7 +48,7 @@ impl<'a> Unmet<'a> {
             true => &[],
             false => &options.inject,
         };
-        Box::new(Unmet {
+        Box::new(NeverOccurred {
             places: asked(&options.at),
             injections: asked(&injections[..injections.len().min(64)]),
             stacks: OpenCalls::default(),
@@ -91,7 +92,7 @@ fn asked<T: Clone>(all: &[T]) -> Vec<Asked<T>> {
     .collect()
 }
 
-impl Consumer for Unmet<'_> {
+impl Consumer for NeverOccurred<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         match &event.kind {
             EventKind::Call(call) => {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use process::asleep::Asleep;
 use process::room::Room;
 
+use super::activity::Sleepers;
 use super::open::Look;
 use super::stack::Stack;
-use super::ties::Sleepers;
 
 /// How long a thread that sleeps on is not read again, at least.
 const SHORTEST: Duration = Duration::from_secs(1);

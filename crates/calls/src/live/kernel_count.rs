@@ -25,7 +25,7 @@ const PERIOD: Duration = Duration::from_secs(2);
 
 /// The program that counts, while any guest of the run needs it.
 #[derive(Default)]
-pub struct Kernel(RefCell<Loaded>);
+pub struct CountingProgram(RefCell<Loaded>);
 
 #[derive(Default)]
 struct Loaded {
@@ -33,7 +33,7 @@ struct Loaded {
     refused: bool,
 }
 
-impl Kernel {
+impl CountingProgram {
     /// Whether the program is loaded.
     fn is_loaded(&self) -> bool {
         self.0.borrow().places.strong_count() != 0
@@ -64,7 +64,7 @@ impl Kernel {
 
 /// What is counted beside the hooks of one process.
 #[derive(Default)]
-pub struct Beside {
+pub struct KernelCount {
     pid: i32,
     /// When its first count began, and when the present one or the last one did; `None`: it has not begun.
     began: Option<[Instant; 2]>,
@@ -87,9 +87,9 @@ pub struct Beside {
     pub over: bool,
 }
 
-impl Beside {
+impl KernelCount {
     /// Begins with the count, if it has not begun.
-    pub fn begin(&mut self, pid: i32, kernel: &Kernel) {
+    pub fn begin(&mut self, pid: i32, kernel: &CountingProgram) {
         if self.began.is_none() {
             self.pid = pid;
             self.count(kernel);
@@ -98,7 +98,7 @@ impl Beside {
 
     /// Begins with the count of a child that has its parent's code and hooks, if it has not begun. Most children end soon, so one that is not
     /// counted beside its parent is counted for the first time when it has lived for a while. Returns whether it has begun now.
-    pub fn begin_child(&mut self, pid: i32, kernel: &Kernel) -> bool {
+    pub fn begin_child(&mut self, pid: i32, kernel: &CountingProgram) -> bool {
         if self.began.is_some() {
             return false;
         }
@@ -112,7 +112,7 @@ impl Beside {
     }
 
     /// Begins a count.
-    fn count(&mut self, kernel: &Kernel) {
+    fn count(&mut self, kernel: &CountingProgram) {
         let now = Instant::now();
         let first = self.began.map_or(now, |[first, _]| first);
         self.began = Some([first, now]);
@@ -127,7 +127,7 @@ impl Beside {
     }
 
     /// Whether the present count has lasted long enough. If it is time for another one, that begins.
-    pub fn is_due(&mut self, kernel: &Kernel) -> bool {
+    pub fn is_due(&mut self, kernel: &CountingProgram) -> bool {
         let Some([first, last]) = self.began.filter(|_| !self.over) else {
             return false;
         };
@@ -224,7 +224,7 @@ impl Beside {
 }
 
 /// Ends the count also where lancet ends by an error or a panic. Whoever counts the next program with this id has ended this before.
-impl Drop for Beside {
+impl Drop for KernelCount {
     fn drop(&mut self) {
         self.stop();
     }
@@ -241,8 +241,8 @@ fn key(called: Called) -> [u64; 2] {
 mod tests {
     use super::*;
 
-    fn counted(calls: &[([u64; 2], u64)], hooked: &[u64]) -> Beside {
-        let mut beside = Beside::default();
+    fn counted(calls: &[([u64; 2], u64)], hooked: &[u64]) -> KernelCount {
+        let mut beside = KernelCount::default();
         beside.calls.extend(calls.iter().copied());
         beside.hooked.extend(hooked);
         beside

@@ -10,7 +10,7 @@
 //! none is told twice. A program that runs scripts is hooked from its exec on ([`Stands::AtExec`]), for the lines of its calls.
 
 use super::Stepped;
-use crate::live::bpf::seen::Seen;
+use crate::live::bpf::programs::Seen;
 use crate::live::leads::{Due, Leads};
 use process::interpreters::Interpreters;
 use process::ptrace::{self, AtSystemCall, Side};

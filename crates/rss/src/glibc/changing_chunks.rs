@@ -19,7 +19,7 @@ use vm::Memory;
 use super::find::{Arena, HEAP_MAX};
 use super::walk::{Chunk, End, size, walk};
 use super::{ArenaFigures, Heap, Part, Walked};
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// Chunks between two marks.
 const APART: usize = 256;
@@ -40,7 +40,7 @@ struct Mark {
 
 impl Walked {
     /// Walks the chunks of one heap.
-    pub(super) fn heap(&mut self, memory: &Seen, arena: &Arena, heap: &Heap) {
+    pub(super) fn heap(&mut self, memory: &ResidentMemory, arena: &Arena, heap: &Heap) {
         let begin = self.parts.len();
         let mut marks = vec![self.mark(heap.chunks.start)];
         let (mut furthest, mut stuck) = (0, 0);

@@ -11,7 +11,7 @@
 //! | objects of `ctypes` | their block, if it is their own; no `__sizeof__` says it | `CDataObject`, `Modules/_ctypes/ctypes.h` |
 //! | `mmap.mmap` | its mapping, of which what is in memory counts: [`Python::mapping_of`] | `mmap_object`, `Modules/mmapmodule.c` |
 //!
-//! What such objects refer to and do not tell the collector is in [`untold`](super::untold).
+//! What such objects refer to and do not tell the collector is in [`hidden_references`](super::hidden_references).
 
 use super::class::{BASE, LONGEST_NAME, MOST_BASES};
 use super::dict::USED;

@@ -1,7 +1,7 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
 //! record belongs.
 
-use super::telling::{Sees, Telling, has_run};
+use super::events::{Sees, Telling, has_run};
 use crate::Function;
 use crate::event::Event;
 use crate::live::traced::{Table, Told};

@@ -2,15 +2,16 @@
 //! show the choice.
 
 use super::Guest;
-use crate::Message;
 use crate::event::{At, Call, CallEdge, Entered, Event, EventKind, Return, Shown};
+use crate::message::Message;
 use crate::signatures::Signatures;
 use hooks::{Arrives, Wanted};
 use process::Error;
 use process::functions::Function;
 use process::stop::Ties;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Captures, Prototype, Type};
+use prototypes::show::Captures;
+use prototypes::types::{Prototype, Type};
 use std::sync::Arc;
 use std::time::SystemTime;
 

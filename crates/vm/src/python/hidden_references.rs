@@ -9,8 +9,8 @@
 //!
 //! Where an array's type of elements is found to be a `numpy.dtype`, its words lie as they are read here; otherwise nothing is read of it.
 
-use super::beside::Beside;
 use super::class::{BASE, LONGEST_NAME, MOST_BASES};
+use super::extra_sizes::Beside;
 use super::kind::Kind;
 use super::{Error, Python, Version};
 use crate::Memory;

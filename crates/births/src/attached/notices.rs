@@ -6,13 +6,13 @@ use inject::lifecycle::{Observer, Over};
 use process::error::Error;
 
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Notices {
     pub(super) notices: Vec<Notice>,
     /// The last counts of processes that can no longer be asked.
     pub(super) last: Vec<Event>,
 }
 
-impl Observer<Session> for Heard {
+impl Observer<Session> for Notices {
     fn event(&mut self, event: Event) {
         if matches!(event, Event::Final { .. }) {
             self.last.push(event);
@@ -45,7 +45,7 @@ impl Observer<Session> for Heard {
     fn ended(&mut self, _: i32, _: Option<i32>) {}
 }
 
-impl Heard {
+impl Notices {
     fn has_last_of(&self, pid: i32) -> bool {
         let mut last = self.last.iter();
         last.any(|event| matches!(event, Event::Final { pid: of, .. } if *of == pid))

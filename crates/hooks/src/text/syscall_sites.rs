@@ -1,7 +1,7 @@
 //! Finds the `syscall` instructions of modules and plans the probes around each.
 
 use super::ways::{self, LENGTH, Way};
-use super::{Text, Texts, go};
+use super::{Text, Texts, golang};
 use crate::table::{HookTable, Known, patches};
 use crate::wanted::Reason;
 use process::functions::{Functions, ModuleSymbols};
@@ -119,8 +119,8 @@ impl Texts {
         // Go calls the vDSO's functions on stacks of its own.
         let mut callers = functions.modules().iter().map(Arc::as_ref);
         let is_go = match functions.is_kernels(range.start) {
-            true => callers.any(|place| go::is_go(place, memory)),
-            false => go::is_go(place, memory),
+            true => callers.any(|place| golang::is_go(place, memory)),
+            false => golang::is_go(place, memory),
         };
         let unhooked = text.without_hook(place, memory).into_iter();
         let mut found: Vec<Around> = unhooked
@@ -145,7 +145,7 @@ impl Texts {
                 let mut own = site.at;
                 let taken = if site.called { &mut own } else { &mut taken };
                 let plans = match is_go {
-                    true => Err(go::NO_ROOM.into()),
+                    true => Err(golang::NO_ROOM.into()),
                     false => text.around(&within, site, changed, taken, memory),
                 };
                 let mut keep = |(want, plan): (u64, ProbePlan)| {

@@ -1,7 +1,7 @@
 //! Processes that are seen by ptrace before they are hooked: how that begins, and how they change over
 //! ([`super::stepped::Stands`]).
 
-use super::bpf::seen::Seen;
+use super::bpf::programs::Seen;
 use super::guest::{Guest, Shared, table};
 use super::leads::CALLS_OF_ALL;
 use super::process::Process;

@@ -8,8 +8,8 @@ use crate::live::traced::{Begun, CallStop, Told};
 use inject::lifecycle::{Turn, Watched};
 use process::clock;
 use process::ptrace;
-use prototypes::Captures;
 use prototypes::capture::Returned;
+use prototypes::show::Captures;
 
 impl Stepped {
     /// Reports its description, once, and the exec that has led to it.

@@ -2,8 +2,8 @@
 
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{Call, Event, EventKind};
+use crate::message::{Message, Messages};
 use crate::stacks::{Kept, OpenCalls};
-use crate::{Message, Messages};
 use hooks::rings::Line;
 use std::io;
 
@@ -15,7 +15,7 @@ const PARTS_OF_METHODS: [&str; 3] = ["block in ", "rescue in ", "ensure in "];
 const BEHIND_CLASS: [char; 3] = ['#', '.', ':'];
 
 /// Passes on calls that come from a function with one of these names, with their returns.
-pub struct Within<'a> {
+pub struct InFunction<'a> {
     names: Vec<Sought>,
     /// For each open call, whether it was passed on.
     stacks: OpenCalls<Passes>,
@@ -57,7 +57,7 @@ impl Kept for Passes {
     }
 }
 
-impl<'a> Within<'a> {
+impl<'a> InFunction<'a> {
     /// Returns `next` itself without names.
     pub fn before(
         next: Box<dyn Consumer + 'a>,
@@ -72,7 +72,7 @@ impl<'a> Within<'a> {
             found: false,
             without_class: false,
         };
-        Box::new(Within {
+        Box::new(InFunction {
             names: names.iter().map(sought).collect(),
             stacks: OpenCalls::default(),
             next,
@@ -135,7 +135,7 @@ fn function(name: &str) -> &str {
     name.rsplit(BEHIND_CLASS).next().unwrap_or(name)
 }
 
-impl Consumer for Within<'_> {
+impl Consumer for InFunction<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         match &event.kind {
             EventKind::Call(call) => {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 /// The memory of a copy or of a core file, and what helps to find a heap there.
-pub struct Found<'a> {
+pub struct HeapSource<'a> {
     /// The memory, which nothing changes.
     pub memory: &'a dyn vm::Memory,
     /// Addresses of exported symbols.

@@ -18,14 +18,14 @@ use wire::Header;
 use wire::calls::{self, AREAS, Calls, Pool};
 
 use languages::resident::claims::{Claim, Layer, RowId, overlaid};
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// The largest image of an agent that is believed, and the largest of its other mappings.
 const LARGEST_IMAGE: u64 = 16 << 20;
 const LARGEST: u64 = 8 << 30;
 
 /// Returns all of it, for one row.
-pub fn mappings(areas: &[Area], seen: &Seen, row: RowId) -> Layer {
+pub fn mappings(areas: &[Area], seen: &ResidentMemory, row: RowId) -> Layer {
     let all = areas.iter().map(|area| &area.mapping);
     let headers = all.filter(|mapping| {
         let permissions = mapping.permissions;
@@ -54,7 +54,7 @@ pub fn mappings(areas: &[Area], seen: &Seen, row: RowId) -> Layer {
 }
 
 /// The mappings that an agent has beside its image, by its [`Calls`] at this address.
-fn beside(seen: &Seen, at: u64) -> Vec<(u64, u64)> {
+fn beside(seen: &ResidentMemory, at: u64) -> Vec<(u64, u64)> {
     let word = |field: usize| seen.u64(at.wrapping_add(field as u64)).unwrap_or(0);
     let pool = offset_of!(Calls, pool);
     let of_pool = |field: usize| word(pool + field);

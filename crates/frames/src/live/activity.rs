@@ -18,8 +18,8 @@ use process::wait::{Wait, Waits, slept_for};
 use vm::Memory;
 
 use super::loaded::Loaded;
+use super::name_lookup;
 use super::owners::Owners;
-use super::question;
 use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::{Owner, State, What};
@@ -202,7 +202,7 @@ impl Sleepers {
         State {
             wait: sleeper.map(|sleeper| sleeper.wait.clone()),
             asks_for: sleeper
-                .and_then(|sleeper| question::asked(&sleeper.wait.on, thread, process.copies)),
+                .and_then(|sleeper| name_lookup::asked(&sleeper.wait.on, thread, process.copies)),
             stopped: self.stopped.contains(&thread.tid),
             held: sleeper
                 .and_then(|sleeper| owners.held(process, stack, sleeper.wait.futex.as_ref()?)),

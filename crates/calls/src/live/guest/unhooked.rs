@@ -1,8 +1,8 @@
-//! System calls of a guest that no hook sees, by the kernel's own count ([`super::super::beside`]).
+//! System calls of a guest that no hook sees, by the kernel's own count ([`super::super::kernel_count`]).
 
-use super::super::beside::Kernel;
+use super::super::kernel_count::CountingProgram;
 use super::Guest;
-use crate::Message;
+use crate::message::Message;
 use crate::message::Unhooked;
 use hooks::OTHERS;
 use process::gadgets;
@@ -15,14 +15,14 @@ const FIRST_CALLS: [u64; 4] = [9, 11, 25, 28];
 
 impl Guest {
     /// Begins with the count, before the hooks are set. One that has begun goes on.
-    pub(super) fn count_beside(&mut self, kernel: &Kernel) {
+    pub(super) fn count_beside(&mut self, kernel: &CountingProgram) {
         if self.says_unseen {
             self.beside.begin(self.tracing.pid(), kernel);
         }
     }
 
     /// The same for a child that was adopted, which has hooks already.
-    pub(super) fn count_child_beside(&mut self, kernel: &Kernel) {
+    pub(super) fn count_child_beside(&mut self, kernel: &CountingProgram) {
         if self.says_unseen && self.beside.begin_child(self.tracing.pid(), kernel) {
             self.note_hooked();
         }
@@ -36,7 +36,7 @@ impl Guest {
     }
 
     /// Looks, when it is time, whether calls were made that no hook has seen. If so, that is reported, and the kernel counts them to the end.
-    pub(super) fn look_beside(&mut self, kernel: &Kernel) {
+    pub(super) fn look_beside(&mut self, kernel: &CountingProgram) {
         if !self.beside.is_due(kernel) {
             return;
         }
@@ -103,7 +103,9 @@ impl Guest {
         for (at, number, calls) in calls {
             // Numbers that have no name are asked about together.
             let is_narrow = number >= OF_32_BITS;
-            let known = u32::try_from(number).ok().and_then(prototypes::system_call);
+            let known = u32::try_from(number)
+                .ok()
+                .and_then(prototypes::bundle::system_call);
             let row = if known.is_some() || is_narrow {
                 number
             } else {

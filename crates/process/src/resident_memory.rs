@@ -3,8 +3,8 @@
 //! Reading a page that a process has never touched would give it a page table, and one of a file would be counted as its own from
 //! then on. So what is in neither memory nor swap reads as zeros here where it is anonymous, and comes from the file otherwise:
 //! that is what the process would find. A page in swap comes back when it is read. Blocks are kept: what a walk has read does not change
-//! under it, though the process runs on. A walk that met a change goes back a little after [`Seen::forget_from`], or begins anew after
-//! [`Seen::forget`], also with what is mapped by then.
+//! under it, though the process runs on. A walk that met a change goes back a little after [`ResidentMemory::forget_from`], or begins anew after
+//! [`ResidentMemory::forget`], also with what is mapped by then.
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +33,8 @@ const KEPT: usize = 1024;
 const MOST_FILES: usize = 128;
 
 /// The memory of one process as the walks of one ledger read it, with the blocks that were read. What it returns may be older than the process's
-/// memory by now: [`Seen::forget`] must be called before a walk that met a change is begun anew.
-pub struct Seen<'a> {
+/// memory by now: [`ResidentMemory::forget`] must be called before a walk that met a change is begun anew.
+pub struct ResidentMemory<'a> {
     memory: &'a GuestMemory,
     mapped: RefCell<Mapped>,
     until: Instant,
@@ -59,12 +59,12 @@ struct Block {
     readable: u16,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ResidentMemory<'a> {
     /// Returns a cache in which nothing has been read yet. After `until` nothing is read any more, so that every walk ends.
     pub fn new(memory: &'a GuestMemory, areas: &[Area], runs: &[Run], until: Instant) -> Self {
         let mut blocks = Vec::new();
         blocks.resize_with(KEPT, || None);
-        Seen {
+        ResidentMemory {
             memory,
             mapped: RefCell::new(Mapped {
                 areas: areas.into(),
@@ -255,7 +255,7 @@ impl Block {
     }
 }
 
-impl Memory for Seen<'_> {
+impl Memory for ResidentMemory<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
         let end = at.checked_add(into.len() as u64).ok_or(Fault { at })?;
         let mut from = at;

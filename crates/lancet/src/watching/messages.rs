@@ -4,7 +4,7 @@ use super::repeated::Repeated;
 use super::{Asked, LACKS, losses};
 use crate::losses::Losses;
 use crate::ui::advice::next_step;
-use calls::Message;
+use calls::message::Message;
 use std::cell::{Cell, RefCell};
 
 /// What was said until now, and which messages are printed.
@@ -46,7 +46,7 @@ impl Heard {
             print(message);
         }
         if let Message::NotOpened(_) = message
-            && let Some(calls::Lost::Process(Some(pid))) = message.lost()
+            && let Some(calls::message::Lost::Process(Some(pid))) = message.lost()
         {
             self.refused.borrow_mut().push(pid);
         }

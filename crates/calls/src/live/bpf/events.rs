@@ -1,11 +1,11 @@
 //! Makes events of what BPF programs tell of one process.
 
-use super::ran;
+use super::exec_arguments;
 use crate::event::{At, Event, EventKind, Return};
 use crate::live::traced::{Begun, INSTRUCTION, Told};
 use process::memory::GuestMemory;
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -175,7 +175,8 @@ impl Telling {
         if !EXECS.contains(&held.begun.number) {
             return;
         }
-        let Some(whole) = ran::captures(memory.pid(), &held.begun, &held.told, memory) else {
+        let Some(whole) = exec_arguments::captures(memory.pid(), &held.begun, &held.told, memory)
+        else {
             // Its return tells it, and that not all of it is known.
             return;
         };
