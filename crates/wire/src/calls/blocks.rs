@@ -13,6 +13,8 @@
 //! Threads share the book, in which a word of a block is written by the thread alone that has the block: by the one that was given it before
 //! anybody knows it, and by the one that gives it back before the allocator knows that. Rows are each thread's own, so nobody waits for
 //! anybody. Only a birth and a death that different threads have seen are in different rows; the command adds them up.
+//!
+//! Used by `calls`, and by the crates `agent`, `hooks`, `inject` and `births`.
 
 use core::sync::atomic::AtomicU64;
 

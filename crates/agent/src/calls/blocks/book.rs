@@ -1,5 +1,5 @@
 //! The book that all threads share: sites, and the words of blocks. It is made, and grows, without a lock: who comes second uses what the
-//! first has made.
+//! first has made. Used by `blocks`.
 
 use crate::calls::session::calls;
 use crate::memory::follow::ours;
