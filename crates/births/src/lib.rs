@@ -9,7 +9,6 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
-mod lines;
 pub mod native;
 mod numbers;
 pub mod objects;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Deaths are counted, so a look walks over nothing, holds nobody, and needs no collection. What was taken before lancet came is not known: when
-//! it is given back, nothing is counted.
+//! it is given back, nothing is counted. Used by crate `lancet`.
 
 pub mod attached;
 mod family;

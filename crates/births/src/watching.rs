@@ -1,5 +1,5 @@
 //! The running processes that one `mem` watches, whatever it counts in them: objects of a VM ([`crate::attached`]), or blocks of an allocator
-//! ([`crate::native`]).
+//! ([`crate::native`]). Used by `attached` and `native`, and by crate `lancet`.
 
 use crate::analysis::Census;
 use process::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Hooks that count blocks of native allocators in the process (`wire::calls::blocks`).
+//! Hooks that count blocks of native allocators in the process (`wire::calls::blocks`). Used by `tracing`, and by crate `births`.
 
 use crate::rings::{BlockCounts, Events, RingEvent, ShortCall};
 use crate::tracing::Tracing;

@@ -11,6 +11,8 @@ mod circles;
 mod dereferences;
 #[path = "house/doors.rs"]
 mod doors;
+#[path = "house/examples.rs"]
+mod examples;
 #[path = "house/matrix.rs"]
 mod matrix;
 #[path = "house/naming.rs"]
@@ -21,6 +23,8 @@ mod proc_files;
 mod quick;
 #[path = "house/renamed.rs"]
 mod renamed;
+#[path = "house/used_by.rs"]
+mod used_by;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -7,6 +7,8 @@
 //! Nothing here waits, and nothing of the guest is called.
 //!
 //! Most calls go the short way ([`enter_at_once`], [`leave_at_once`]): they find all they need. [`enter`] and [`leave`] make what is missing.
+//!
+//! Used by `call` and `quick`, and by `calls` when a session begins.
 
 mod book;
 mod memory;

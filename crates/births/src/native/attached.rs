@@ -1,4 +1,4 @@
-//! Running processes whose blocks are counted: they are watched, looked at and left here.
+//! Running processes whose blocks are counted: they are watched, looked at and left here. Used by crate `lancet`.
 
 use super::{Event, Native, Shared};
 use crate::analysis::{Census, Loss, Lost};

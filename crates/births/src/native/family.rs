@@ -1,4 +1,4 @@
-//! The functions of a process by which it takes memory and gives it back.
+//! The functions of a process by which it takes memory and gives it back. Used by `native`.
 
 use hooks::Wanted;
 use process::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! Reads what hooks have counted of blocks (`wire::calls::blocks`): the rows of all threads, added up by site.
+//! Reads what hooks have counted of blocks (`wire::calls::blocks`): the rows of all threads, added up by site. Used by `blocks`, and by
+//! crate `births`.
 
 use super::Rings;
 use inject::records::ReadRecords;

@@ -1,4 +1,4 @@
-//! Words that several formats of a profile share.
+//! Words that several formats of a profile share. Used by `table`, `tree`, `difference` and others.
 
 use frames::profile::{Frame, Function, Profile};
 use vm::library::within;
@@ -125,6 +125,7 @@ pub(super) mod tests {
             about,
             title: &about.looks,
             rows: 20,
+            by_total: false,
             stacks: FORMS[0],
         }
     }

@@ -18,6 +18,8 @@
 //! All of it is private memory of the process, and what leads to it is too, because rings can be shared with a child that was forked while
 //! the parent was traced: an address in a ring would be one process's and be followed by another. Children find zeros there
 //! (`MADV_WIPEONFORK`).
+//!
+//! Used by `calls`, and by the crates `agent`, `hooks`, `inject` and `births`.
 
 use super::RINGS;
 use core::sync::atomic::AtomicU64;

@@ -1,5 +1,5 @@
 //! The book that all threads share: sites, the words of blocks, and where each thread's rows are. It is made, and grows, without a lock: who comes
-//! second uses what the first has made.
+//! second uses what the first has made. Used by `blocks`.
 
 use super::memory::{PAGE_BYTES, charge, empty, give_back, map, shared, unmap};
 use crate::calls::session::calls;

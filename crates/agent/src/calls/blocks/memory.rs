@@ -1,4 +1,5 @@
-//! The memory of what is counted: within bounds that the command sets, so that the program meets none of its own limits because of us.
+//! The memory of what is counted: within bounds that the command sets, so that the program meets none of its own limits because of us. Used by
+//! `book`.
 
 use crate::calls::session::calls;
 use crate::memory::follow::ours;

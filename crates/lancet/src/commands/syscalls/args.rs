@@ -1,4 +1,5 @@
-//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks.
+//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks. Used by `commands`,
+//! `asks` and `way`.
 
 use super::expressions::{self, Expression, expression};
 use super::inject::{self, Of};
@@ -13,12 +14,14 @@ use crate::watching::args::{Common, SHOW, WHICH};
 use crate::watching::flags::kept_of_strings;
 use calls::consumer::Consumer;
 use calls::descriptors::names::Asking;
+use calls::message::Messages;
+use calls::options::{By, Options};
 use calls::preset::Preset;
+use calls::signatures::Signatures;
 use calls::summary::Rows;
 use calls::tamper::Inject;
-use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use report::forms::Form;
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate,
@@ -462,7 +465,7 @@ impl Asked for SyscallsArgs {
             let form = self.chosen().form;
             Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
         };
-        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
+        let writer: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
@@ -478,9 +481,9 @@ impl Asked for SyscallsArgs {
             _ => self.lines(signatures, naming.clone(), out),
         };
         if paths.is_empty() {
-            return shown;
+            return writer;
         }
         let naming = (naming, !self.is_counted());
-        Box::new(OnPaths::before(shown, paths, signatures, naming))
+        Box::new(OnPaths::before(writer, paths, signatures, naming))
     }
 }
