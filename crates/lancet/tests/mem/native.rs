@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::killed::spin;
 use crate::support::{
-    Guest, LIMIT, Random, Snapshot, TempDir, Watch, fixtures, installed, mem, refused, rounds, run,
-    skip,
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, fixtures, installed, lancet, mem, refused,
+    rounds, run, skip,
 };
 
 /// Born, living, and bytes of the living, by function.
@@ -237,9 +237,12 @@ fn a_child_of_a_traced_parent_has_its_own_counts() {
     };
     let mut guest = guest(&program, &[]);
     round(&mut guest);
-    let mut calls = Command::new(crate::support::lancet().get_program());
+    let mut calls = lancet();
     calls.args(["calls", "-p", &guest.pid.to_string(), "malloc"]);
-    let calls = Watch::open(calls);
+    let mut calls = Watch::start(calls);
+    calls.until("lancet: process ");
+    // The parent's threads have rings, in memory that the child shares.
+    round(&mut guest);
     guest.tell("child");
     let child: i32 = guest.find("child ").parse().expect("a process id");
     let before = round(&mut guest);
