@@ -238,7 +238,7 @@ fn a_child_of_a_traced_parent_has_its_own_counts() {
     let mut guest = guest(&program, &[]);
     round(&mut guest);
     let mut calls = lancet();
-    calls.args(["calls", "-p", &guest.pid.to_string(), "malloc"]);
+    calls.args(["calls", "-p", &guest.pid.to_string(), "-x", "malloc"]);
     let mut calls = Watch::start(calls);
     calls.until("lancet: process ");
     // The parent's threads have rings, in memory that the child shares.
