@@ -153,6 +153,8 @@ pub const FACTS: usize = 24;
 /// Threads that can have a ring at the same time.
 pub const RINGS: usize = 4096;
 
+const _: () = assert!(RINGS == blocks::TALLIES);
+
 /// Argument of the agent's `open_calls`: no session begins, but a part of what was counted of blocks is forgotten
 /// ([`blocks::Blocks::forgotten`]).
 pub const FORGET_BLOCKS: u64 = 1;

@@ -21,7 +21,6 @@
 //!
 //! Used by `calls`, and by the crates `agent`, `hooks`, `inject` and `births`.
 
-use super::RINGS;
 use core::sync::atomic::AtomicU64;
 
 /// What the agent has for counting blocks, in [`Calls`](super::Calls).
@@ -87,7 +86,7 @@ pub struct Book {
     /// Addresses of all tables.
     pub list: [AtomicU64; LISTED],
     /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
-    pub tallies: [AtomicU64; RINGS],
+    pub tallies: [AtomicU64; TALLIES],
     /// The addresses in `list`, by the region that each is of; 0 = there is none.
     pub tables: [AtomicU64; REGIONS],
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
@@ -96,6 +95,9 @@ pub struct Book {
     /// The address that calls of a site return to, by number.
     pub addresses: [AtomicU64; SITES],
 }
+
+/// Threads that can have a tally: as many as there are places for rings.
+pub const TALLIES: usize = 4096;
 
 /// In [`Book::tallies`]: there was no memory, so the thread is not counted.
 pub const IN_VAIN: u64 = 1;
