@@ -1,7 +1,7 @@
 //! Opens the destination of a report: standard output, standard error, or a file that only the user can read.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -110,17 +110,31 @@ fn opened(stream: Stream) -> anyhow::Result<File> {
         .with_context(|| format!("cannot write to {}", stream.name()))
 }
 
-/// A destination whose errors say which it is.
+/// So many bytes are kept before they are handed on.
+const MUCH: usize = 64 << 10;
+/// The same of a line that does not end.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A destination whose errors say which it is. Between two flushes it is handed whole lines, so that a message which goes to the same
+/// terminal meanwhile stands between two of them.
 struct Named<W: Write> {
-    to: BufWriter<W>,
+    to: W,
+    kept: Vec<u8>,
     name: String,
 }
 
 impl<W: Write + 'static> Named<W> {
     #[expect(clippy::new_ret_no_self, reason = "made to be a sink's")]
     fn new(to: W, name: String) -> Box<dyn Write> {
-        let to = BufWriter::new(to);
-        Box::new(Named { to, name })
+        let kept = Vec::new();
+        Box::new(Named { to, kept, name })
+    }
+
+    /// Hands on the first bytes of what is kept.
+    fn hand_on(&mut self, length: usize) -> io::Result<()> {
+        let done = self.to.write_all(&self.kept[..length]);
+        self.kept.drain(..length);
+        self.explain(done)
     }
 
     fn explain<T>(&self, done: io::Result<T>) -> io::Result<T> {
@@ -135,13 +149,31 @@ impl<W: Write + 'static> Named<W> {
 
 impl<W: Write + 'static> Write for Named<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let done = self.to.write(bytes);
-        self.explain(done)
+        self.kept.extend_from_slice(bytes);
+        if self.kept.len() >= MUCH {
+            let line = self.kept.iter().rposition(|byte| *byte == b'\n');
+            match line {
+                Some(end) => self.hand_on(end + 1)?,
+                None if self.kept.len() >= LONGEST_LINE => self.hand_on(self.kept.len())?,
+                None => {}
+            }
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.hand_on(self.kept.len())?;
         let done = self.to.flush();
         self.explain(done)
+    }
+}
+
+impl<W: Write> Drop for Named<W> {
+    fn drop(&mut self) {
+        // What an error has left behind; nobody is left to tell.
+        if !std::thread::panicking() {
+            let _ = self.to.write_all(&self.kept);
+        }
     }
 }
 
@@ -199,6 +231,41 @@ mod tests {
         drop(out);
         assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), expected);
         assert_eq!(written.finish().unwrap(), 0);
+    }
+
+    /// What the destination was handed, piece by piece.
+    #[derive(Clone, Default)]
+    struct Pieces(std::rc::Rc<std::cell::RefCell<Vec<Vec<u8>>>>);
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_message_finds_no_line_that_is_half_written() {
+        let pieces = Pieces::default();
+        let mut out = Named::new(pieces.clone(), "a terminal".into());
+        let line = [&[b'x'; 97][..], b"\n"].concat();
+        for _ in 0..2000 {
+            // In two parts, as formatting writes.
+            out.write_all(&line[..40]).unwrap();
+            out.write_all(&line[40..]).unwrap();
+        }
+        assert!(pieces.0.borrow().len() > 1, "it is not all kept");
+        let whole = |piece: &Vec<u8>| piece.ends_with(b"\n");
+        assert!(pieces.0.borrow().iter().all(whole));
+        out.write_all(b"no end").unwrap();
+        out.flush().unwrap();
+        let all = pieces.0.borrow().concat();
+        assert_eq!(all.len(), 2000 * line.len() + 6);
+        assert!(all.ends_with(b"no end"));
     }
 
     #[test]

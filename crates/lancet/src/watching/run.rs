@@ -143,7 +143,7 @@ fn end(
     }
     // ltrace's words are asked for, and it says nothing of its hooks.
     if !is_replay && !options.ltrace && !heard.is_hooked() {
-        losses::say_nothing_hooked(&mut heard.losses.borrow_mut());
+        losses::say_nothing_hooked(&mut heard.losses.borrow_mut(), options);
     }
     let use_of = match args.counts() && args.record().is_none() {
         true => losses::Use::Counted,
