@@ -1,5 +1,6 @@
 //! What each language's folder provides.
 
+use crate::demo::Demo;
 use crate::frames;
 use crate::functions::Names;
 use crate::patch::Patching;
@@ -28,4 +29,6 @@ pub struct Entry {
     pub patch: Option<Patching>,
     /// Finds its heap, for a snapshot.
     pub heap: FindHeap,
+    /// A small server in it, to be looked at.
+    pub demo: Demo,
 }

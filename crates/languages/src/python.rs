@@ -9,6 +9,7 @@ mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;
 use vm::Language;
@@ -23,4 +24,10 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(heap::find),
+    demo: Demo {
+        interpreter: "python3",
+        file: "shop.py",
+        text: include_str!("python/demo.py"),
+        slow: &["calls", "-c", "-x", "python:time.sleep"],
+    },
 };

@@ -10,6 +10,7 @@ mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;
 use vm::Language;
@@ -24,4 +25,10 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(heap::find),
+    demo: Demo {
+        interpreter: "ruby",
+        file: "shop.rb",
+        text: include_str!("ruby/demo.rb"),
+        slow: &["calls", "-c", "-x", "ruby:Kernel#sleep"],
+    },
 };

@@ -13,7 +13,7 @@ const OPENERS: [&str; 8] = [
 /// Those that look on for a time.
 const LOOK_ON: [&str; 5] = ["mem", "calls", "syscalls", "stack", "profile"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "mem",
     "calls",
     "syscalls",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 11] = [
     "heap",
     "patch",
     "tune",
+    "demo",
     "man",
     "completions",
     "help",
@@ -196,8 +197,13 @@ fn is_program(word: &str) -> bool {
     if word.contains('/') {
         return Path::new(word).is_file();
     }
+    Path::new(word).is_file() || is_in_path(word)
+}
+
+/// Returns whether `PATH` leads to a program of this name.
+pub fn is_in_path(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    Path::new(word).is_file() || env::split_paths(&path).any(|folder| folder.join(word).is_file())
+    env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 pub mod calls;
 mod companion;
 mod completions;
+mod demo;
 mod heap;
 mod man;
 pub mod mem;
@@ -83,6 +84,8 @@ commands! {
     Patch(patch::PatchArgs) => patch::run,
     /// Is this machine set up for this process?
     Tune(tune::TuneArgs) => tune::run,
+    /// See it at work: a small server with three faults is started, opened, and ended again
+    Demo(demo::DemoArgs) => demo::run,
     /// Serve the program that has started it: what `gem/` and `python/` ask
     #[command(hide = true)]
     Companion(companion::CompanionArgs) => companion::run,
