@@ -13,7 +13,7 @@ const OPENERS: [&str; 8] = [
 /// Those that look on for a time.
 const LOOK_ON: [&str; 5] = ["mem", "calls", "syscalls", "stack", "profile"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "mem",
     "calls",
     "syscalls",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 12] = [
     "patch",
     "tune",
     "demo",
+    "mcp",
     "man",
     "completions",
     "help",

@@ -8,6 +8,7 @@ mod support;
 mod demo;
 mod first_ended;
 mod forms;
+mod mcp;
 mod readers;
 mod tutorial;
 
