@@ -7,6 +7,7 @@ use hooks::rings::Losses;
 use std::io;
 use std::iter::Sum;
 use std::ops::Add;
+use std::time::Duration;
 
 /// What a source knows when no more events come.
 #[derive(Debug, Default)]
@@ -21,6 +22,10 @@ pub struct SourceEnd {
     pub given_up: Vec<String>,
     /// The events come from a recording, which does not say what was given up.
     pub recorded: bool,
+    /// How long processes were watched; `None`: they are not watched now.
+    pub watched: Option<Duration>,
+    /// What processes ran that the watched ones have made, as far as that was seen.
+    pub ran: Vec<String>,
 }
 
 /// Receives calls and returns in the order of time.

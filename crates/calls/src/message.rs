@@ -323,6 +323,41 @@ impl Message {
         }
     }
 
+    /// Returns it in a few words, if it is about what is hooked and what is not seen: behind a table, which is what was asked for, together with
+    /// others. Empty: others say it.
+    pub fn brief(&self) -> Option<String> {
+        let some = |count: usize, one: &str, many: &str| match count {
+            0 => String::new(),
+            1 => format!("1 {one}"),
+            _ => format!("{count} {many}"),
+        };
+        Some(match self {
+            Message::Hooked {
+                system_calls: [places, all],
+                stopped,
+                ..
+            } => {
+                let stood = format!("it stood still for {:.1} ms", stopped.as_secs_f64() * 1e3);
+                match all - places {
+                    0 => stood,
+                    lack => format!("{stood}; {lack} of {all} places are not hooked"),
+                }
+            }
+            Message::NotHooked { count, .. } => {
+                some(*count, "function is not hooked", "functions are not hooked")
+            }
+            Message::Refused { names, .. } => some(names.len(), "is not hooked", "are not hooked"),
+            Message::Unseen { unseen, .. } => some(
+                unseen.len(),
+                "kind of calls is not seen",
+                "kinds of calls are not seen",
+            ),
+            Message::Awaited { .. } => String::new(),
+            Message::NoScriptLines { reason } => format!("no lines of scripts: {reason}"),
+            _ => return None,
+        })
+    }
+
     /// Returns how much is lost, where that is known.
     pub fn count(&self) -> Option<u64> {
         match self {

@@ -118,6 +118,10 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
             "`lancet tune --explain {id}` says everything about it, `lancet tune --apply {id} --dry-run` what it would change"
         ));
     }
+    if command == "heap" && (has("--children") || has("-f")) {
+        let pid = (0..rest.len()).find_map(|at| pid_of(&rest[at..]).filter(|_| !is_pid(&rest[at])));
+        return pid.and_then(|pid| pid.parse().ok()).map(one_of_family);
+    }
     if has("-p") || has("--pid") {
         // No program is started, so every option is meant for lancet.
         return for_how_long(rest)
@@ -136,6 +140,22 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
         "for the process: `lancet {command} {}`",
         words.join(" ")
     ))
+}
+
+/// Returns the commands for a process and its children, of which `heap` takes one: those with most in memory first.
+fn one_of_family(pid: i32) -> String {
+    /// So many are named.
+    const MOST: usize = 4;
+    let family = process::guest::family(&[pid], true).into_iter();
+    let resident = |pid| process::rss::resident_now(pid).unwrap_or_default();
+    let mut sized: Vec<(u64, i32)> = family.map(|pid| (resident(pid), pid)).collect();
+    sized.sort_unstable_by(|one, other| other.cmp(one));
+    let named = sized.iter().take(MOST).map(|(bytes, pid)| {
+        let size = report::figures::size(*bytes);
+        format!("`lancet heap -p {pid}` ({size} in memory)")
+    });
+    let named: Vec<String> = named.collect();
+    format!("heap looks at one process at a time: {}", named.join(", "))
 }
 
 /// Returns the line with lancet's option in the place of another tool's for the time that it looks, if it has one.
@@ -254,6 +274,10 @@ mod tests {
             ("syscalls 25970", "`lancet syscalls -p 25970`"),
             ("heap 25970", "`lancet heap -p 25970`"),
             ("heap --rss 25970", ""),
+            (
+                "heap -p 999999999 --children",
+                "one process at a time: `lancet heap -p 999999999` (0 B in memory)",
+            ),
             ("patch 25970 --list", "`lancet patch -p 25970 --list`"),
         ] {
             let said = guess(line);

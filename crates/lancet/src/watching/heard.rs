@@ -1,11 +1,14 @@
 //! What the library says while it works ([`Message`]): printed as it comes, and kept as far as the end of the command depends on it.
 
+use super::ran::Ran;
 use super::repeated::Repeated;
 use super::{Asked, LACKS, losses};
 use crate::losses::Losses;
 use crate::ui::advice::next_step;
+use crate::ui::terminal::Stream;
 use calls::Message;
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 /// What was said until now, and which messages are printed.
 pub struct Heard {
@@ -21,6 +24,36 @@ pub struct Heard {
     tells_tracing: bool,
     tells_leaving: bool,
     has_companion: bool,
+    /// How long it was watched; `None`: it was not.
+    pub watched: Cell<Option<Duration>>,
+    /// What the children of the processes run.
+    pub ran: RefCell<Ran>,
+    /// Which messages wait until a table was shown.
+    waits: Waits,
+    /// Those, in few words and whole.
+    later: RefCell<Vec<[String; 2]>>,
+}
+
+/// Which messages wait until a table was shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// None: there is no table, or all of them are asked for (`-v`).
+    Nothing,
+    /// Those about what is not seen: nobody can act on them at once.
+    Gaps,
+    /// Also what was hooked: the table is to be the first that a person sees.
+    Hooks,
+}
+
+impl Waits {
+    fn of(args: &dyn Asked) -> Self {
+        let at_a_terminal = || Stream::Stdout.is_terminal() && Stream::Stderr.is_terminal();
+        match args.counts() && args.common().companion.is_none() && !args.tells_all() {
+            false => Waits::Nothing,
+            true if at_a_terminal() && args.common().program.is_empty() => Waits::Hooks,
+            true => Waits::Gaps,
+        }
+    }
 }
 
 impl Heard {
@@ -35,6 +68,10 @@ impl Heard {
             tells_tracing: args.tells_tracing(),
             tells_leaving: args.tells_leaving(),
             has_companion: args.common().companion.is_some(),
+            watched: Cell::new(None),
+            ran: RefCell::default(),
+            waits: Waits::of(args),
+            later: RefCell::default(),
         }
     }
 
@@ -43,7 +80,10 @@ impl Heard {
         if self.has_companion && losses::lacks_hooks(message) {
             tell!("{LACKS}{message}");
         } else if !self.is_hidden(message) && self.repeated.is_new(message) {
-            print(message);
+            match self.brief(message) {
+                Some(brief) => self.later.borrow_mut().push([brief, whole(message)]),
+                None => tell!("{}", whole(message)),
+            }
         }
         if let Message::NotOpened(_) = message
             && let Some(calls::Lost::Process(Some(pid))) = message.lost()
@@ -79,6 +119,32 @@ impl Heard {
         }
     }
 
+    /// What is said of a message behind the table; `None`: it is said at once.
+    fn brief(&self, message: &Message) -> Option<String> {
+        match (self.waits, message) {
+            (Waits::Nothing, _) => None,
+            (Waits::Gaps, Message::Hooked { .. }) => None,
+            _ => message.brief(),
+        }
+    }
+
+    /// Says in one line what was kept until the table was shown; a single message is said whole.
+    pub fn say_later(&self) {
+        let later = self.later.take();
+        if let [[_, whole]] = &later[..] {
+            return tell!("{whole}");
+        }
+        let mut briefs: Vec<String> = Vec::new();
+        for [brief, _] in later {
+            if !brief.is_empty() && !briefs.contains(&brief) {
+                briefs.push(brief);
+            }
+        }
+        if !briefs.is_empty() {
+            tell!("{}; -v says more", briefs.join("; "));
+        }
+    }
+
     /// Whether anything was hooked, or is seen in another way, in any process.
     pub fn is_hooked(&self) -> bool {
         self.hooked.get()
@@ -95,10 +161,10 @@ impl Heard {
     }
 }
 
-/// Prints a message, with the next step where one is known.
-fn print(message: &Message) {
+/// A message with the next step, where one is known.
+fn whole(message: &Message) -> String {
     match message.remediable().and_then(next_step) {
-        Some(step) => tell!("{message}: {step}"),
-        None => tell!("{message}"),
+        Some(step) => format!("{message}: {step}"),
+        None => message.to_string(),
     }
 }

@@ -80,7 +80,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if args.common().companion.is_some() {
         tell!("{READY}");
     }
-    let told = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
+    let began = Instant::now();
+    let told = failure::catch(|| watch(args, starts, &heard, (&mut *source, &mut *consumer)));
+    heard.watched.set((!is_replay).then(|| began.elapsed()));
     source.leave();
     let told = told.and_then(|interrupted| {
         for pid in attached.iter().filter(|_| interrupted) {
@@ -258,7 +260,10 @@ fn finish(
         descriptors: source.descriptors(),
         given_up: heard.given_up(),
         recorded: source.is_recording(),
+        watched: heard.watched.get(),
+        ran: heard.ran.borrow().names(),
     })?;
+    heard.say_later();
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
     Ok(())
@@ -410,8 +415,8 @@ fn tell_lost(lost: u64, told: u64) -> u64 {
 fn watch(
     args: &dyn Asked,
     starts: bool,
-    source: &mut dyn Source,
-    consumer: &mut dyn Consumer,
+    heard: &Heard,
+    (source, consumer): (&mut dyn Source, &mut dyn Consumer),
 ) -> anyhow::Result<bool> {
     let started = Instant::now();
     let mut interruption = Interruption::default();
@@ -420,7 +425,8 @@ fn watch(
     let counts = args.counts() && Stream::Stdout.is_terminal();
     let is_silent = counts || args.output().is_some() || in_file();
     let file = args.recording().map(|file| file.display().to_string());
-    let what = printable(&file.unwrap_or_default()).into_owned();
+    let what = file.unwrap_or_else(|| "counting".into());
+    let what = printable(&what).into_owned();
     let mut progress = Progress::new(what, is_silent);
     let mut lost = (Instant::now(), 0);
     loop {
@@ -439,6 +445,12 @@ fn watch(
         }
         if interruption.is_over(interrupt::asked(), starts) {
             return Ok(true);
+        }
+        if let (true, Some(length)) = (counts && !starts, args.watch_for()) {
+            progress.show((started.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0));
+        }
+        if args.counts() && !starts {
+            heard.ran.borrow_mut().look(&args.common().pids);
         }
         if flow == Flow::Idle {
             consumer.rest()?;

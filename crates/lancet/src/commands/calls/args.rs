@@ -336,6 +336,10 @@ impl Asked for CallsArgs {
         self.is_counted()
     }
 
+    fn tells_all(&self) -> bool {
+        self.verbose
+    }
+
     fn form(&self) -> Option<&'static Form> {
         self.chosen().records()
     }

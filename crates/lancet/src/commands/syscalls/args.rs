@@ -422,6 +422,10 @@ impl Asked for SyscallsArgs {
         self.is_counted() || self.leaks
     }
 
+    fn tells_all(&self) -> bool {
+        self.verbose
+    }
+
     fn form(&self) -> Option<&'static Form> {
         self.chosen().records()
     }
@@ -460,7 +464,10 @@ impl Asked for SyscallsArgs {
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
             let form = self.chosen().form;
-            Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
+            let table = Summary::new(&self.layout(), self.sort, columns, form, out);
+            let to_terminal = self.common.output.is_none() && !self.is_strace();
+            let stream = Stream::beside(&self.common.program);
+            Box::new(table.within(stream.style().width.filter(|_| to_terminal)))
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
