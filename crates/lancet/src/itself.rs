@@ -1,4 +1,4 @@
-//! Another command of lancet, run as a process of its own whose answer is handed on: for `demo` and `mcp`.
+//! Another command of lancet, run as a process of its own whose answer is handed on. Used by `commands::demo` and `commands::mcp`.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;

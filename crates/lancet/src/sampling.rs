@@ -1,4 +1,5 @@
 //! Looks at running processes again and again: for `stack --for`, which folds what each thread does, and `profile`, which asks where threads run.
+//! Used by `commands::profile::run` and `commands::stack::live`.
 
 mod watched;
 

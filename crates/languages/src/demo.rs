@@ -1,4 +1,4 @@
-//! The small server in each language that `lancet demo` starts and opens.
+//! The small server in each language that `lancet demo` starts and opens. Used by `entry` and `lancet::commands::demo`.
 
 /// A server with three faults, each at a line that is marked so: it keeps what it needs no more, its query is slow, and two who work for it wait
 /// for a lock for ever. It prints `ready N M`, its own process and the one with those who wait, and ends with its standard input.

@@ -1,4 +1,5 @@
-//! Script frames, and what a VM keeps parked: the interface of each language's reader, [`Scripts`].
+//! Script frames, and what a VM keeps parked: the interface of each language's reader, [`Scripts`]. Used by
+//! `ruby::frames`, `python::frames` and others here, and by the crates `frames`, `report` and `calls`.
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language's reader says which function that is and returns its frames innermost first, with the last of each run

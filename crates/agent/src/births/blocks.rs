@@ -1,4 +1,5 @@
-//! What is noted of each living block: the number of its site and interval, and the bytes that were asked for.
+//! What is noted of each living block: the number of its site and interval, and the bytes that were asked for. Used by
+//! `living` and `languages::python::births::counting`.
 //!
 //! ```text
 //!   63 62                 32 31      22 21                0
@@ -410,6 +411,17 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         all.swap(found, last);
         self.listed.clear_to(last as u32);
         size
+    }
+
+    /// Notes that all blocks are dead. `None` as of [`Slots::clear_all`].
+    pub fn all_dead(&mut self) -> Option<()> {
+        self.near = [Near::NOTHING; NEAR];
+        self.listed.clear_to(0);
+        let tables = self.table.clear_all();
+        if Self::HAS_TINY {
+            self.tiny.clear_all()?;
+        }
+        tables
     }
 
     /// Unmaps all of it.

@@ -1,5 +1,6 @@
 //! What is counted of a language whose allocator tells of each birth and each death: where a thread is, and what is done at a line that was
-//! not seen just now.
+//! not seen just now. Used by `languages::python::births::counting`, `languages::php::births::counting`,
+//! `languages::php::births::names` and others.
 
 use super::blocks::{Blocks, Known};
 use super::tally::{add_living, row};
@@ -209,14 +210,13 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
         self.full = self.full.filter(|refusal| !refusal.is_over());
     }
 
-    /// All blocks are dead, and with them the code that lies in them. What the blocks' notes took is given back, so births that were refused
-    /// memory are noted again.
+    /// All blocks are dead, and with them the code that lies in them. Their notes have room again, so births that were refused memory are noted
+    /// again.
     pub fn all_dead(&mut self, ledger: &mut Ledger) {
         let (blocks, books) = (&mut self.blocks, &mut self.books);
         blocks.each_owner(|at| books.reborn(ledger, at));
-        blocks.free();
         // Without memory for them births are lost, and counted as such.
-        if blocks.open().is_some() {
+        if blocks.all_dead().is_some() {
             Refusal::take();
             self.full = None;
         }

@@ -1,5 +1,5 @@
 //! Script frames: the lines of scripts that native frames run. Each language's reader is [`languages::frames`]'s; here all of those
-//! that are in a process are asked.
+//! that are in a process are asked. Used by `core` and `open`.
 
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
-//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
+//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]). Used by `run` and `messages`.
 
 use calls::consumer::Forgotten;
-use calls::{Lost, Message, Options};
+use calls::message::{Lost, Message};
+use calls::options::Options;
 use process::limits::forbids_mapping;
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use report::figures::grouped;
 use report::losses::{Loss, What};
 

@@ -1,5 +1,5 @@
 //! What the children of the processes run that are watched, as far as it can be seen by looking: one that begins programs all the time has one
-//! of them nearly always.
+//! of them nearly always. Used by `messages` and `run`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Reads script frames of Python.
+//! Reads script frames of Python. Used by `python`.
 //!
 //! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay in
 //! one call, and a record of the VM's in its native frame shows where a run ends (`vm::python`, `frames`).

@@ -1,4 +1,4 @@
-//! Reads script frames of Ruby.
+//! Reads script frames of Ruby. Used by `ruby`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

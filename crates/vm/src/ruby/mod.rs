@@ -1,4 +1,5 @@
-//! Ruby (MRI, the reference implementation). Which versions: [`Layout::all`].
+//! Ruby (MRI, the reference implementation). Which versions: [`Layout::all`]. Used by the crates `languages`, `agent`
+//! and `enter`.
 //!
 //! [`Ruby`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
