@@ -23,10 +23,8 @@ pub struct SourceEnd {
     pub given_up: Vec<String>,
     /// The events come from a recording, which does not say what was given up.
     pub recorded: bool,
-    /// How long processes were watched; `None`: they are not watched now.
+    /// How long the only process was watched; `None`: they are several, of which each has a time of its own, or none is watched now.
     pub watched: Option<Duration>,
-    /// What processes ran that the watched ones have made, as far as that was seen.
-    pub ran: Vec<String>,
 }
 
 /// Receives calls and returns in the order of time.

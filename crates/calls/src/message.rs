@@ -347,7 +347,11 @@ impl Message {
             Message::NotHooked { count, .. } => {
                 some(*count, "function is not hooked", "functions are not hooked")
             }
-            Message::Refused { names, .. } => some(names.len(), "is not hooked", "are not hooked"),
+            Message::Refused { names, .. } => some(
+                names.len(),
+                "function is not hooked",
+                "functions are not hooked",
+            ),
             Message::Unseen { unseen, .. } => some(
                 unseen.len(),
                 "kind of calls is not seen",

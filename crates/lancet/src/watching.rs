@@ -6,7 +6,6 @@ pub mod flags;
 pub mod losses;
 mod messages;
 pub mod now;
-mod ran;
 mod repeated;
 mod run;
 

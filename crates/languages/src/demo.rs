@@ -1,7 +1,7 @@
 //! The small server in each language that `lancet demo` starts and opens. Used by `entry` and `lancet::commands::demo`.
 
 /// A server with three faults, each at a line that is marked so: it keeps what it needs no more, its query is slow, and two who work for it wait
-/// for a lock for ever. It prints `ready N M`, its own process and the one with those who wait, and ends with its standard input.
+/// for a lock for ever. It prints `ready N`, its process, and ends with its standard input.
 #[derive(Clone, Copy, Debug)]
 pub struct Demo {
     /// The interpreter, as the PATH has it.
@@ -10,6 +10,9 @@ pub struct Demo {
     pub file: &'static str,
     /// What stands in it.
     pub text: &'static str,
+    /// Who waits is a process of its own: the same file with the word `worker`. It prints the same when it has read a line from its standard
+    /// input, and then waits.
+    pub has_worker: bool,
     /// The words of a command that counts the slow query's calls.
     pub slow: &'static [&'static str],
 }

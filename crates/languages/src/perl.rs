@@ -24,6 +24,7 @@ pub const ENTRY: Entry = Entry {
         interpreter: "perl",
         file: "shop.pl",
         text: include_str!("perl/demo.pl"),
+        has_worker: true,
         slow: &["syscalls", "-c"],
     },
 };

@@ -24,6 +24,7 @@ pub const ENTRY: Entry = Entry {
         interpreter: "php",
         file: "shop.php",
         text: include_str!("php/demo.php"),
+        has_worker: true,
         slow: &["calls", "-c", "-x", "php:usleep"],
     },
 };

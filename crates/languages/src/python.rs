@@ -33,6 +33,7 @@ pub const ENTRY: Entry = Entry {
         interpreter: "python3",
         file: "shop.py",
         text: include_str!("python/demo.py"),
+        has_worker: false,
         slow: &["calls", "-c", "-x", "python:time.sleep"],
     },
 };

@@ -36,6 +36,7 @@ pub const ENTRY: Entry = Entry {
         interpreter: "ruby",
         file: "shop.rb",
         text: include_str!("ruby/demo.rb"),
+        has_worker: false,
         slow: &["calls", "-c", "-x", "ruby:Kernel#sleep"],
     },
 };

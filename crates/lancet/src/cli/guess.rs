@@ -4,6 +4,7 @@
 //! It is asked only when lancet is about to fail, so it may guess; it changes nothing about what is done.
 
 use std::env;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Commands that open a process.
@@ -85,7 +86,8 @@ pub fn meant(args: &[String]) -> Option<String> {
     }
     if !COMMANDS.contains(&first.as_str()) {
         return is_program(first).then(|| {
-            let line = args.join(" ");
+            let line: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+            let line = line.join(" ");
             format!(
                 "to start a program: `lancet mem -- {line}` or `lancet calls -c -- {line}`; to look at one that runs: `lancet stack -p PID`"
             )
@@ -142,10 +144,22 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
     ))
 }
 
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns the commands for a process and its children, of which `heap` takes one: those with most in memory first.
 fn one_of_family(pid: i32) -> String {
     /// So many are named.
     const MOST: usize = 4;
+    if process::guest::Status::read(pid).is_err() {
+        return format!("there is no process {pid}");
+    }
     let family = process::guest::family(&[pid], true).into_iter();
     let resident = |pid| process::rss::resident_now(pid).unwrap_or_default();
     let mut sized: Vec<(u64, i32)> = family.map(|pid| (resident(pid), pid)).collect();
@@ -224,7 +238,8 @@ fn is_program(word: &str) -> bool {
 /// Returns whether `PATH` leads to a program of this name.
 pub fn is_in_path(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    let is_program = |of: std::fs::Metadata| of.is_file() && of.permissions().mode() & 0o111 != 0;
+    env::split_paths(&path).any(|folder| folder.join(name).metadata().is_ok_and(is_program))
 }
 
 #[cfg(test)]
@@ -276,13 +291,25 @@ mod tests {
             ("heap --rss 25970", ""),
             (
                 "heap -p 999999999 --children",
-                "one process at a time: `lancet heap -p 999999999` (0 B in memory)",
+                "there is no process 999999999",
+            ),
+            (
+                "heap -p 1 --children",
+                "one process at a time: `lancet heap -p ",
             ),
             ("patch 25970 --list", "`lancet patch -p 25970 --list`"),
         ] {
             let said = guess(line);
             assert!(said.contains(answer), "{line}: {said}");
         }
+    }
+
+    #[test]
+    fn a_program_is_named_as_a_shell_takes_it() {
+        let words = ["sh", "-c", "echo 'a'; rm b"].map(str::to_owned);
+        let said = meant(&words).unwrap_or_default();
+        let line = r"`lancet mem -- sh -c 'echo '\''a'\''; rm b'`";
+        assert!(said.contains(line), "{said}");
     }
 
     #[test]

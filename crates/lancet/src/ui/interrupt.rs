@@ -74,17 +74,26 @@ pub fn outlive_file_size_limit() {
 /// # Errors
 /// It has ended before.
 pub fn end_with(parent: i32) -> std::io::Result<()> {
+    ask_at_end_of(parent).map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => std::io::Error::other(format!(
+            "process {parent}, which this was to end with, has ended"
+        )),
+        _ => error,
+    })
+}
+
+/// The same between fork and exec: system calls on numbers, and nothing else.
+///
+/// # Errors
+/// `ESRCH`: it has ended before.
+pub fn ask_at_end_of(parent: i32) -> std::io::Result<()> {
     // SAFETY: no memory is handed over.
     let set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT) };
-    if set != 0 {
-        return Err(std::io::Error::last_os_error());
+    match set {
+        0 if has_ended(parent) => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
-    if has_ended(parent) {
-        return Err(std::io::Error::other(format!(
-            "process {parent}, which this was to end with, has ended"
-        )));
-    }
-    Ok(())
 }
 
 /// Returns whether our parent, which was this process, has ended.

@@ -121,20 +121,48 @@ const LONGEST_LINE: usize = 1 << 20;
 struct Named<W: Write> {
     to: W,
     kept: Vec<u8>,
+    /// So many of these bytes are whole lines.
+    whole: usize,
     name: String,
+    /// At how many bytes was looked for the end of a line.
+    #[cfg(test)]
+    looked: std::rc::Rc<std::cell::Cell<usize>>,
 }
 
 impl<W: Write + 'static> Named<W> {
     #[expect(clippy::new_ret_no_self, reason = "made to be a sink's")]
     fn new(to: W, name: String) -> Box<dyn Write> {
-        let kept = Vec::new();
-        Box::new(Named { to, kept, name })
+        Box::new(Self::made(to, name))
+    }
+
+    fn made(to: W, name: String) -> Self {
+        Named {
+            to,
+            kept: Vec::new(),
+            whole: 0,
+            name,
+            #[cfg(test)]
+            looked: std::rc::Rc::default(),
+        }
+    }
+
+    /// Adds bytes to what is kept. Only these are looked at: a file may be one line of any length, written in small pieces.
+    fn keep(&mut self, bytes: &[u8]) {
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        #[cfg(test)]
+        self.looked
+            .set(self.looked.get() + bytes.len() - end.unwrap_or(0));
+        if let Some(end) = end {
+            self.whole = self.kept.len() + end + 1;
+        }
+        self.kept.extend_from_slice(bytes);
     }
 
     /// Hands on the first bytes of what is kept.
     fn hand_on(&mut self, length: usize) -> io::Result<()> {
         let done = self.to.write_all(&self.kept[..length]);
         self.kept.drain(..length);
+        self.whole = 0;
         self.explain(done)
     }
 
@@ -150,14 +178,11 @@ impl<W: Write + 'static> Named<W> {
 
 impl<W: Write + 'static> Write for Named<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.kept.extend_from_slice(bytes);
-        if self.kept.len() >= MUCH {
-            let line = self.kept.iter().rposition(|byte| *byte == b'\n');
-            match line {
-                Some(end) => self.hand_on(end + 1)?,
-                None if self.kept.len() >= LONGEST_LINE => self.hand_on(self.kept.len())?,
-                None => {}
-            }
+        self.keep(bytes);
+        match (self.kept.len(), self.whole) {
+            (LONGEST_LINE.., 0) => self.hand_on(self.kept.len())?,
+            (MUCH.., 1..) => self.hand_on(self.whole)?,
+            _ => {}
         }
         Ok(bytes.len())
     }
@@ -267,6 +292,24 @@ mod tests {
         let all = pieces.0.borrow().concat();
         assert_eq!(all.len(), 2000 * line.len() + 6);
         assert!(all.ends_with(b"no end"));
+    }
+
+    /// As a form writes that is one line.
+    #[test]
+    fn a_long_line_is_looked_through_once() {
+        let pieces = Pieces::default();
+        let mut out = Named::made(pieces.clone(), "a file".into());
+        let looked = out.looked.clone();
+        let length = 3 << 20;
+        for _ in 0..length / 4 {
+            out.write_all(b"abcd").unwrap();
+        }
+        out.write_all(b"\n").unwrap();
+        out.flush().unwrap();
+        assert!(looked.get() <= length + 1, "{}", looked.get());
+        let all = pieces.0.borrow().concat();
+        assert_eq!(all.len(), length + 1);
+        assert!(pieces.0.borrow().len() >= 3, "it is not all kept");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What the library says while it works ([`Message`]): printed as it comes, and kept as far as the end of the command depends on it.
 //! Used by `run`.
 
-use super::ran::Ran;
 use super::repeated::Repeated;
 use super::{Asked, LACKS, losses};
 use crate::losses::Losses;
@@ -25,14 +24,20 @@ pub struct Heard {
     tells_tracing: bool,
     tells_leaving: bool,
     has_companion: bool,
-    /// How long it was watched; `None`: it was not.
+    /// How long the only process was watched; `None`: they are several, or none.
     pub watched: Cell<Option<Duration>>,
-    /// What the children of the processes run.
-    pub ran: RefCell<Ran>,
     /// Which messages wait until a table was shown.
     waits: Waits,
-    /// Those, in few words and whole.
-    later: RefCell<Vec<[String; 2]>>,
+    later: RefCell<Vec<Later>>,
+}
+
+/// A message that waits.
+struct Later {
+    /// The process that it is about.
+    pid: Option<i32>,
+    /// It in few words; empty: others say it.
+    brief: String,
+    whole: String,
 }
 
 /// Which messages wait until a table was shown.
@@ -70,7 +75,6 @@ impl Heard {
             tells_leaving: args.tells_leaving(),
             has_companion: args.common().companion.is_some(),
             watched: Cell::new(None),
-            ran: RefCell::default(),
             waits: Waits::of(args),
             later: RefCell::default(),
         }
@@ -82,7 +86,11 @@ impl Heard {
             tell!("{LACKS}{message}");
         } else if !self.is_hidden(message) && self.repeated.is_new(message) {
             match self.brief(message) {
-                Some(brief) => self.later.borrow_mut().push([brief, whole(message)]),
+                Some(brief) => self.later.borrow_mut().push(Later {
+                    pid: process(message),
+                    brief,
+                    whole: whole(message),
+                }),
                 None => tell!("{}", whole(message)),
             }
         }
@@ -132,17 +140,12 @@ impl Heard {
     /// Says in one line what was kept until the table was shown; a single message is said whole.
     pub fn say_later(&self) {
         let later = self.later.take();
-        if let [[_, whole]] = &later[..] {
-            return tell!("{whole}");
+        if let [one] = &later[..] {
+            return tell!("{}", one.whole);
         }
-        let mut briefs: Vec<String> = Vec::new();
-        for [brief, _] in later {
-            if !brief.is_empty() && !briefs.contains(&brief) {
-                briefs.push(brief);
-            }
-        }
+        let briefs = in_brief(&later);
         if !briefs.is_empty() {
-            tell!("{}; -v says more", briefs.join("; "));
+            tell!("{briefs}; run it again with -v to be told all");
         }
     }
 
@@ -162,10 +165,66 @@ impl Heard {
     }
 }
 
+/// The process that a message is about which waits.
+fn process(message: &Message) -> Option<i32> {
+    match message {
+        Message::Hooked { pid, .. }
+        | Message::NotHooked { pid, .. }
+        | Message::Unseen { pid, .. } => Some(*pid),
+        _ => None,
+    }
+}
+
+/// Messages in few words, each once; where they are about several processes each says which.
+fn in_brief(later: &[Later]) -> String {
+    let mut pids: Vec<i32> = later.iter().filter_map(|one| one.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let mut briefs: Vec<String> = Vec::new();
+    for one in later.iter().filter(|one| !one.brief.is_empty()) {
+        let brief = match one.pid.filter(|_| pids.len() > 1) {
+            Some(pid) => format!("process {pid}: {}", one.brief),
+            None => one.brief.clone(),
+        };
+        if !briefs.contains(&brief) {
+            briefs.push(brief);
+        }
+    }
+    briefs.join("; ")
+}
+
 /// A message with the next step, where one is known.
 fn whole(message: &Message) -> String {
     match message.remediable().and_then(next_step) {
         Some(step) => format!("{message}: {step}"),
         None => message.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_processes_each_message_says_which() {
+        let later = |pid, brief: &str| Later {
+            pid,
+            brief: brief.into(),
+            whole: String::new(),
+        };
+        let all = [
+            later(Some(7), "it stood still for 0.3 ms"),
+            later(None, "3 functions are not hooked"),
+            later(None, "3 functions are not hooked"),
+            later(Some(7), ""),
+        ];
+        let said = "it stood still for 0.3 ms; 3 functions are not hooked";
+        assert_eq!(in_brief(&all), said);
+        let [first, second, ..] = all;
+        let other = later(Some(8), "it stood still for 0.3 ms");
+        assert_eq!(
+            in_brief(&[first, second, other]),
+            "process 7: it stood still for 0.3 ms; 3 functions are not hooked; process 8: it stood still for 0.3 ms"
+        );
     }
 }

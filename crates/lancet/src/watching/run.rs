@@ -86,8 +86,12 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         tell!("{READY}");
     }
     let began = Instant::now();
-    let told = failure::catch(|| watch(args, starts, &heard, (&mut *source, &mut *consumer)));
-    heard.watched.set((!is_replay).then(|| began.elapsed()));
+    let told = failure::catch(|| watch(args, starts, (&mut *source, &mut *consumer)));
+    // Several are opened one after the other, and each ends when it does.
+    let is_one = options.pids.len() + usize::from(starts) == 1 && !options.follow;
+    heard
+        .watched
+        .set((is_one && !is_replay).then(|| began.elapsed()));
     source.leave();
     let told = told.and_then(|interrupted| {
         for pid in attached.iter().filter(|_| interrupted) {
@@ -103,6 +107,7 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         )?;
         Ok(interrupted)
     });
+    heard.say_later();
     let interrupted = match told {
         // The program goes on alone, and its code is what counts.
         Err(error) if starts && is_of_output(&error) => {
@@ -259,16 +264,16 @@ fn finish(
 ) -> anyhow::Result<()> {
     let lost = source.losses();
     losses::say_rings(&mut heard.losses.borrow_mut(), &lost, use_of);
-    consumer.finish(SourceEnd {
+    let finished = consumer.finish(SourceEnd {
         counted: source.counted(),
         losses: lost,
         descriptors: source.descriptors(),
         given_up: heard.given_up(),
         recorded: source.is_recording(),
         watched: heard.watched.get(),
-        ran: heard.ran.borrow().names(),
-    })?;
+    });
     heard.say_later();
+    finished?;
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
     Ok(())
@@ -420,7 +425,6 @@ fn tell_lost(lost: u64, told: u64) -> u64 {
 fn watch(
     args: &dyn Asked,
     starts: bool,
-    heard: &Heard,
     (source, consumer): (&mut dyn Source, &mut dyn Consumer),
 ) -> anyhow::Result<bool> {
     let started = Instant::now();
@@ -453,9 +457,6 @@ fn watch(
         }
         if let (true, Some(length)) = (counts && !starts, args.watch_for()) {
             progress.show((started.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0));
-        }
-        if args.counts() && !starts {
-            heard.ran.borrow_mut().look(&args.common().pids);
         }
         if flow == Flow::Idle {
             consumer.rest()?;

@@ -268,7 +268,7 @@ fn what_is_not_seen_stands_behind_the_table_in_one_line() {
     assert!(
         last.contains(" are not hooked")
             && last.contains("not seen")
-            && last.ends_with("; -v says more"),
+            && last.ends_with("; run it again with -v to be told all"),
         "{short:?}"
     );
     let whole = said(&["-v"]);
@@ -284,7 +284,7 @@ fn what_is_not_seen_stands_behind_the_table_in_one_line() {
     );
 }
 
-/// A program that begins others all the time: at which line, how many a second, and which.
+/// A program that begins others all the time: at which line, and how many a second.
 #[test]
 fn a_storm_of_processes_is_said_before_the_table() {
     if !installed("ruby") {
@@ -294,7 +294,7 @@ fn a_storm_of_processes_is_said_before_the_table() {
     let script = folder.join("storm.rb");
     std::fs::write(
         &script,
-        "Thread.new { $stdin.read; exit! 0 }\n$stdout.sync = true\nputs 'ready'\nloop { system('/bin/sleep', '0.02') }\n",
+        "Thread.new { $stdin.read; exit! 0 }\n$stdout.sync = true\nputs 'ready'\nloop { system('/bin/true') }\n",
     )
     .expect("a script");
     let guest = crate::support::Guest::ready(Command::new("ruby").arg(&script));
@@ -306,9 +306,9 @@ fn a_storm_of_processes_is_said_before_the_table() {
         .split_once(" processes a second")
         .unwrap_or_else(|| panic!("{output:?}"));
     let rate: f64 = rate.parse().unwrap_or_else(|_| panic!("{first}"));
-    assert!((10.0..60.0).contains(&rate), "{first}");
+    assert!(rate >= 10.0, "{first}");
     assert!(
-        rest.starts_with(", /bin/sleep, at ") && rest.contains("storm.rb:4 "),
+        rest.starts_with(", at ") && rest.contains("storm.rb:4 "),
         "{first}"
     );
     let head = output.stdout.lines().nth(2).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! `lancet mcp`: what an assistant is told, by messages written here and by the published client.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use super::{first, scenario};
 struct Served {
     child: Child,
     to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    /// The lines that it says.
+    from: Receiver<String>,
     last: u64,
 }
 
@@ -24,7 +27,14 @@ impl Served {
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = streams.spawn().expect("lancet");
         let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().expect("a pipe"));
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let (send, from) = channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                // The test may be over.
+                let _ = send.send(line);
+            }
+        });
         Served {
             child,
             to,
@@ -47,8 +57,7 @@ impl Served {
     }
 
     fn answer(&mut self) -> Value {
-        let mut line = String::new();
-        self.from.read_line(&mut line).expect("it answers");
+        let line = self.from.recv_timeout(LIMIT).expect("it answers");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
@@ -68,11 +77,12 @@ impl Served {
         (text.to_owned(), result["isError"] == true)
     }
 
-    /// Ends its input; it ends with 0.
-    fn end(mut self) {
+    /// Ends its input; it ends with 0. Returns what it has said until then.
+    fn end(mut self) -> Vec<String> {
         drop(self.to.take());
         let status = wait(&mut self.child, LIMIT).expect("it ends");
         assert!(status.success(), "{status}");
+        self.from.iter().collect()
     }
 }
 
@@ -122,7 +132,7 @@ fn a_deadlock_is_told_to_an_assistant_and_no_other_process_is_opened() {
 
     let (listed, _) = served.call("processes", json!({}));
     assert!(
-        listed.starts_with(&pid) && listed.contains("deadlock.rb"),
+        listed.contains(&format!("\n{pid} ")) && listed.contains("deadlock.rb"),
         "{listed}"
     );
     let (stack, failed) = served.call("stack", json!({"pid": guest.pid}));
@@ -130,6 +140,8 @@ fn a_deadlock_is_told_to_an_assistant_and_no_other_process_is_opened() {
         !failed && stack.contains("deadlock: these 2 threads"),
         "{stack}"
     );
+    let data = format!("What follows is about process {pid}; ");
+    assert!(stack.starts_with(&data), "{stack}");
     assert!(stack.contains("deadlock.rb:10"), "{stack}");
     let (waits, failed) = served.call("waits", json!({"pid": guest.pid, "seconds": 1, "top": 3}));
     assert!(!failed && waits.contains("deadlock.rb:"), "{waits}");
@@ -144,6 +156,13 @@ fn a_deadlock_is_told_to_an_assistant_and_no_other_process_is_opened() {
     );
     let (why, failed) = served.call("stack", json!({"pid": guest.pid, "output": "/tmp/x"}));
     assert!(failed && why == "stack has no argument `output`", "{why}");
+    let (why, failed) = served.call("calls", json!({"pid": guest.pid, "presets": ["/dev/zero"]}));
+    assert!(failed && why.starts_with("presets is a list of "), "{why}");
+    let text = served.ask(
+        "tools/call",
+        json!({"name": "stack", "arguments": format!("{{\"pid\": {pid}}}")}),
+    );
+    assert_eq!(text["error"]["code"], -32602, "{text}");
     let patch = served.ask(
         "tools/call",
         json!({"name": "patch", "arguments": {"pid": guest.pid}}),
@@ -179,6 +198,14 @@ fn a_call_that_is_taken_back_leaves_the_process_and_others_are_answered_meanwhil
     });
     let ping = served.ask("ping", json!({}));
     assert_eq!(ping["result"], json!({}), "{ping}");
+    // One with its id is another call, of which nobody could say to which an answer belongs.
+    served.say(&json!({
+        "jsonrpc": "2.0", "id": long, "method": "tools/call",
+        "params": {"name": "profile", "arguments": {"pid": guest.pid, "seconds": 3600}},
+    }));
+    let again = served.answer();
+    assert_eq!(again["error"]["code"], -32600, "{again}");
+    assert_eq!(watchers(&served), 1);
     served.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": long}}));
     until(LIMIT, "the call has ended", || {
         (watchers(&served) == 0).then_some(())
@@ -192,7 +219,9 @@ fn a_call_that_is_taken_back_leaves_the_process_and_others_are_answered_meanwhil
     until(LIMIT, "the call has begun", || {
         (watchers(&served) == 1).then_some(())
     });
-    served.end();
+    // Neither has an answer: one was taken back, and of the other nobody waits for it.
+    let said = served.end();
+    assert!(said.is_empty(), "{said:?}");
     assert!(guest.ends_well());
 }
 

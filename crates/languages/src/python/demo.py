@@ -44,7 +44,7 @@ def end():
 shop = Shop()
 for work in end, shop.pay, shop.ship:
     threading.Thread(target=work, name=work.__name__, daemon=True).start()
-print("ready", os.getpid(), os.getpid(), flush=True)
+print("ready", os.getpid(), flush=True)
 number = 0
 while True:
     number += 1

@@ -41,5 +41,5 @@ Thread.new { $stdin.read; exit! 0 }
 workers = { "pay" => Thread.new { shop.pay }, "ship" => Thread.new { shop.ship } }
 workers.each { |name, thread| thread.name = name }
 $stdout.sync = true
-puts "ready #{Process.pid} #{Process.pid}"
+puts "ready #{Process.pid}"
 (1..).each { |number| shop.serve(number) }

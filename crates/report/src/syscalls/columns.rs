@@ -154,7 +154,7 @@ impl Column {
                     rate if rate < 9.95 => format!("{rate:.1}"),
                     rate => format!("{rate:.0}"),
                 },
-                None => String::new(),
+                None => "-".into(),
             },
             Column::Errors if figures.errors == 0 => String::new(),
             Column::Errors => figures.errors.to_string(),
@@ -192,7 +192,7 @@ impl FromStr for Columns {
         for name in text.split(',') {
             let column = Column::named(name).ok_or_else(|| {
                 format!(
-                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name"
+                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, rate, errors, name"
                 )
             })?;
             if columns.contains(&column) {

@@ -1,22 +1,22 @@
 //! The server of the demonstration, which ends with this value and leaves nothing behind.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use languages::demo::Demo;
 use nix::unistd::mkdtemp;
 
+use crate::itself::ends_within;
+
 /// How long it may take to begin, and to end when it is told.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks whether it has ended.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// The running server.
 pub struct Server {
@@ -26,10 +26,18 @@ pub struct Server {
     pub waits: i32,
     /// Its script.
     pub script: PathBuf,
+    // In this order they end: the server's end gives the lock back for which the worker waits.
+    _server: Running,
+    _worker: Option<Running>,
     /// Goes with the script.
     _folder: Folder,
+}
+
+/// A process that runs the script, and ends with this value.
+struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
 }
 
 /// A folder for the script, which goes with this value.
@@ -61,9 +69,34 @@ impl Server {
         let script = folder.0.join(demo.file);
         fs::write(&script, demo.text)
             .with_context(|| format!("cannot write to {}", script.display()))?;
+        let why = || format!("{} does not run the server", demo.interpreter);
+        let mut server = Running::start(demo, &script, &[])?;
+        let pid = server.ready().with_context(why)?;
+        let mut worker = match demo.has_worker {
+            true => Some(Running::start(demo, &script, &["worker"])?),
+            false => None,
+        };
+        let waits = match &mut worker {
+            Some(worker) => worker.go_on().with_context(why)?,
+            None => pid,
+        };
+        Ok(Server {
+            pid,
+            waits,
+            script,
+            _server: server,
+            _worker: worker,
+            _folder: folder,
+        })
+    }
+}
+
+impl Running {
+    fn start(demo: &Demo, script: &Path, words: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(demo.interpreter);
         command
-            .arg(&script)
+            .arg(script)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C is for us: the server is left by whoever looks at it, and told to end then.
@@ -79,55 +112,49 @@ impl Server {
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot start {}", demo.interpreter))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let mut server = Server {
-            pid: child.id() as i32,
-            waits: 0,
-            script,
-            _folder: folder,
+        Ok(Running {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
             child,
-            stdin,
-        };
-        let [pid, waits] = ready(stdout)
-            .with_context(|| format!("{} does not run the server", demo.interpreter))?;
-        (server.pid, server.waits) = (pid, waits);
-        Ok(server)
+        })
     }
-}
 
-/// Waits until the server says that it serves, and returns the two processes that it names.
-fn ready(stdout: Option<ChildStdout>) -> anyhow::Result<[i32; 2]> {
-    let (send, line) = channel();
-    thread::spawn(move || {
-        let mut line = String::new();
-        if let Some(stdout) = stdout {
-            let _ = BufReader::new(stdout).read_line(&mut line);
+    /// Has a worker go on, and waits until it says that it will wait for the lock.
+    fn go_on(&mut self) -> anyhow::Result<i32> {
+        if let Some(stdin) = &mut self.stdin {
+            stdin.write_all(b"go\n")?;
         }
-        // Who waits may have given up.
-        let _ = send.send(line);
-    });
-    let line = line
-        .recv_timeout(PATIENCE)
-        .with_context(|| format!("it was not ready within {} s", PATIENCE.as_secs()))?;
-    let words = line.strip_prefix("ready ").unwrap_or_default();
-    let numbers: Vec<i32> = words
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    match numbers[..] {
-        [pid, waits] => Ok([pid, waits]),
-        _ => bail!("it ended, or has said `{}`", line.trim_end()),
+        self.ready()
+    }
+
+    /// Waits until it says that it is ready, and returns its process.
+    fn ready(&mut self) -> anyhow::Result<i32> {
+        let stdout = self.stdout.take();
+        let (send, line) = channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            if let Some(stdout) = stdout {
+                let _ = BufReader::new(stdout).read_line(&mut line);
+            }
+            // Who waits may have given up.
+            let _ = send.send(line);
+        });
+        let line = line
+            .recv_timeout(PATIENCE)
+            .with_context(|| format!("it was not ready within {} s", PATIENCE.as_secs()))?;
+        let number = line.trim_end().strip_prefix("ready ");
+        match number.and_then(|number| number.parse().ok()) {
+            Some(pid) => Ok(pid),
+            None => bail!("it ended, or has said `{}`", line.trim_end()),
+        }
     }
 }
 
-impl Drop for Server {
+impl Drop for Running {
     fn drop(&mut self) {
         // That ends it.
         drop(self.stdin.take());
-        let began = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
-            thread::sleep(LOOK);
-        }
+        let _ = ends_within(&self.child, PATIENCE, &mut || {});
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -10,7 +10,8 @@ use process::pidfd::PidFd;
 pub enum Allowed {
     /// All that the kernel lets us open.
     Any,
-    /// These, and those below them. A descriptor holds each, so that another process that gets its number is not taken for it.
+    /// These, and those below them. A descriptor holds each of these, so that when it has ended another process with its number is not looked
+    /// below. Which are below is looked up at each call.
     Below(Vec<(i32, PidFd)>),
 }
 

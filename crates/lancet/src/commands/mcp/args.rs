@@ -28,7 +28,8 @@ pub struct McpArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse, default_value = "30s")]
     pub longest: Duration,
 
-    /// Offer also what changes a process or the machine: patch, inject, tune_apply, tune_undo
+    /// Offer also what changes a process or the machine: patch, inject, tune_apply. Whoever can write what the assistant reads can then run
+    /// code in the processes that may be opened, and tune_apply is not bound by --pid
     #[arg(long)]
     pub allow_changes: bool,
 }

@@ -62,18 +62,34 @@ fn understood(line: &[u8]) -> Option<Message> {
         ));
     };
     let id = value.get("id").cloned();
-    let parameters = value.get("params").and_then(Value::as_object).cloned();
-    let parameters = parameters.unwrap_or_default();
-    match (value.get("method").and_then(Value::as_str), id) {
-        (Some(method), Some(id)) if id.is_string() || id.is_number() => {
-            Some(Message::Request(id, method.into(), parameters))
+    let wrong = |code, why| {
+        let id = id.clone().unwrap_or_default();
+        Some(Message::Wrong(id, code, why))
+    };
+    if value.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return wrong(
+            NO_REQUEST,
+            "a message is one object, with \"jsonrpc\": \"2.0\"",
+        );
+    }
+    let parameters = match value.get("params") {
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(parameters) => parameters.as_object().cloned(),
+    };
+    let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();
+    match (value.get("method").and_then(Value::as_str), &id, parameters) {
+        (Some(method), Some(id), Some(parameters)) if is_id(id) => {
+            Some(Message::Request(id.clone(), method.into(), parameters))
         }
-        (Some(method), None) => Some(Message::Notice(method.into(), parameters)),
-        (None, _) if value.get("result").is_some() || value.get("error").is_some() => None,
-        (_, id) => {
-            let why = "a message is an object with a method, and an id if it wants an answer";
-            Some(Message::Wrong(id.unwrap_or_default(), NO_REQUEST, why))
-        }
+        (Some(_), Some(id), None) if is_id(id) => wrong(WRONG_PARAMETERS, "params is an object"),
+        (Some(method), None, Some(parameters)) => Some(Message::Notice(method.into(), parameters)),
+        // What is said wants no answer, not even that it is wrong.
+        (Some(_), None, None) => None,
+        (None, ..) if value.get("result").is_some() || value.get("error").is_some() => None,
+        _ => wrong(
+            NO_REQUEST,
+            "a message has a method, and if it wants an answer an id, which is a text or a whole number",
+        ),
     }
 }
 
@@ -125,11 +141,19 @@ mod tests {
         let text = concat!(
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
             "\n\n",
-            r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
             "\n",
-            r#"{"id":4,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":4,"result":{}}"#,
             "\nnonsense\n[]\n",
-            r#"{"id":{},"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":"{}"}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","method":"x","params":[]}"#,
+            "\n",
+            r#"{"id":8,"method":"x"}"#,
         );
         let said = all(text);
         assert_eq!(
@@ -142,7 +166,10 @@ mod tests {
         assert!(matches!(said[2], Message::Wrong(_, NOT_UNDERSTOOD, _)));
         assert!(matches!(said[3], Message::Wrong(_, NO_REQUEST, _)));
         assert!(matches!(said[4], Message::Wrong(_, NO_REQUEST, _)));
-        assert_eq!(said.len(), 5);
+        assert!(matches!(said[5], Message::Wrong(_, NO_REQUEST, _)));
+        assert!(matches!(&said[6], Message::Wrong(id, WRONG_PARAMETERS, _) if *id == 7));
+        assert!(matches!(&said[7], Message::Wrong(id, NO_REQUEST, _) if *id == 8));
+        assert_eq!(said.len(), 8);
     }
 
     #[test]
@@ -150,7 +177,7 @@ mod tests {
         let text = format!(
             "{}\n{}\n",
             "x".repeat(3 << 20),
-            r#"{"id":2,"method":"ping"}"#
+            r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#
         );
         let said = all(&text);
         assert!(matches!(said[0], Message::Wrong(_, NO_REQUEST, _)));

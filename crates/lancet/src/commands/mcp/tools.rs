@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+use calls::preset::Preset;
 use clap::{Arg, Command};
 use serde_json::{Map, Value, json};
+use tune::rules::RULES;
 
 /// A tool.
 pub struct Tool {
@@ -45,6 +47,8 @@ pub struct Argument {
     pub place: Place,
     /// What it is.
     pub kind: Kind,
+    /// The word that stands in its place if it is not given.
+    pub otherwise: Option<&'static str>,
 }
 
 /// Where an argument stands on the command line.
@@ -67,21 +71,43 @@ pub enum Kind {
     Text,
     /// Some texts.
     Texts,
+    /// Names of presets that come with lancet. One may be a file, which a caller may not name.
+    Presets,
+    /// Checks of `tune`. On the command line a setting may stand in place of one, and any setting of the machine is too much.
+    Checks,
     /// It is there or not.
     Switch,
 }
 
 const fn long(name: &'static str, option: &'static str, kind: Kind) -> Argument {
     let place = Place::Long(option);
-    Argument { name, place, kind }
+    Argument {
+        name,
+        place,
+        kind,
+        otherwise: None,
+    }
 }
 
+/// The checks by which `tune` may be asked for a change.
+pub fn checks() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.id)
+}
+
+/// The form in which names and texts of a process stand apart from what lancet says.
+const MARKDOWN: &str = "--format=markdown";
+
 const CHILDREN: Argument = long("children", "children", Kind::Switch);
-const TOP: Argument = long("top", "top", Kind::Whole);
+/// By itself that form has a thousand rows.
+const TOP: Argument = Argument {
+    otherwise: Some("--top=20"),
+    ..long("top", "top", Kind::Whole)
+};
 const FUNCTIONS: Argument = Argument {
     name: "functions",
     place: Place::Letter('x'),
     kind: Kind::Texts,
+    otherwise: None,
 };
 
 const LOOKS: Tool = Tool {
@@ -98,7 +124,7 @@ const LOOKS: Tool = Tool {
 pub const TOOLS: &[Tool] = &[
     Tool {
         name: "mem",
-        words: &["mem"],
+        words: &["mem", MARKDOWN],
         about: "Begin here when memory grows: 12 seconds and more name the line of a leak.",
         arguments: &[
             CHILDREN,
@@ -111,20 +137,20 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "heap",
-        words: &["heap"],
+        words: &["heap", MARKDOWN],
         about: "The process goes on while a copy of it is read.",
         arguments: &[TOP, long("path", "path", Kind::Text)],
         ..LOOKS
     },
     Tool {
         name: "rss",
-        words: &["heap", "--rss"],
+        words: &["heap", "--rss", MARKDOWN],
         about: "What resident memory is used for, every byte in one row, of a program in any language.",
         ..LOOKS
     },
     Tool {
         name: "stack",
-        words: &["stack"],
+        words: &["stack", MARKDOWN],
         about: "Begin here when a process hangs: deadlocks, and what each thread waits for, now.",
         arguments: &[
             CHILDREN,
@@ -136,7 +162,7 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "waits",
-        words: &["stack"],
+        words: &["stack", MARKDOWN],
         about: "Begin here when a process is slow: at which lines its threads run and wait, over some seconds.",
         arguments: &[CHILDREN, TOP],
         watches: Some(10),
@@ -144,7 +170,7 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "profile",
-        words: &["profile"],
+        words: &["profile", MARKDOWN],
         about: "Begin here when a process takes much processor time.",
         arguments: &[CHILDREN, TOP],
         watches: Some(10),
@@ -152,12 +178,12 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "calls",
-        words: &["calls", "-c"],
+        words: &["calls", "-c", MARKDOWN],
         about: "Calls are counted by line. Name functions, or presets (sql, gc, files, alloc and others).",
         arguments: &[
             CHILDREN,
             FUNCTIONS,
-            long("presets", "preset", Kind::Texts),
+            long("presets", "preset", Kind::Presets),
             long("where", "where", Kind::Text),
             long("min_time", "min-time", Kind::Text),
             long("sort", "sort", Kind::Text),
@@ -167,14 +193,14 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "now",
-        words: &["calls", "--now"],
+        words: &["calls", "--now", MARKDOWN],
         about: "One row a thread.",
         arguments: &[CHILDREN],
         ..LOOKS
     },
     Tool {
         name: "syscalls",
-        words: &["syscalls", "-c"],
+        words: &["syscalls", "-c", MARKDOWN],
         about: "They are counted by line.",
         arguments: &[
             CHILDREN,
@@ -187,7 +213,7 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "tune",
-        words: &["tune"],
+        words: &["tune", MARKDOWN],
         about: "Checks with evidence, the worst first; nothing is changed.",
         arguments: &[long("explain", "explain", Kind::Text)],
         process: Process::Optional,
@@ -202,6 +228,7 @@ pub const TOOLS: &[Tool] = &[
                 name: "replace",
                 place: Place::Operand("requests"),
                 kind: Kind::Texts,
+                otherwise: None,
             },
             long("remedy", "remedy", Kind::Text),
             long("dry_run", "dry-run", Kind::Switch),
@@ -213,7 +240,7 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "inject",
-        words: &["syscalls", "-c"],
+        words: &["syscalls", "-c", MARKDOWN],
         about: "System calls fail as long as it watches, and are as before when it ends.",
         arguments: &[long("inject", "inject", Kind::Texts)],
         watches: Some(10),
@@ -223,20 +250,12 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         name: "tune_apply",
         words: &["tune"],
-        about: "Changes the machine; tune_undo takes it back.",
+        about: "Changes the machine, by checks of `tune`. The answer ends with the command that takes it back, which a person runs.",
         arguments: &[
-            long("apply", "apply", Kind::Texts),
+            long("apply", "apply", Kind::Checks),
             long("dry_run", "dry-run", Kind::Switch),
         ],
         process: Process::Optional,
-        changes: true,
-        ..LOOKS
-    },
-    Tool {
-        name: "tune_undo",
-        words: &["tune", "--undo"],
-        about: "Takes back the last tune_apply that still stands.",
-        process: Process::None,
         changes: true,
         ..LOOKS
     },
@@ -264,7 +283,8 @@ impl Tool {
                 "additionalProperties": false,
             },
             "annotations": {
-                "readOnlyHint": !self.changes,
+                // Clients run what only reads unasked. One that opens a process writes into it while it looks, and has it wait.
+                "readOnlyHint": !self.changes && self.process != Process::Named,
                 "destructiveHint": self.changes,
                 "openWorldHint": false,
             },
@@ -304,6 +324,14 @@ impl Tool {
                 Kind::Whole => json!({"type": "integer", "minimum": 0}),
                 Kind::Text => json!({"type": "string"}),
                 Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+                Kind::Presets => {
+                    let names: Vec<&str> = Preset::names().collect();
+                    json!({"type": "array", "items": {"enum": names}})
+                }
+                Kind::Checks => {
+                    let ids: Vec<&str> = checks().collect();
+                    json!({"type": "array", "items": {"enum": ids}})
+                }
                 Kind::Switch => json!({"type": "boolean"}),
             };
             schema["description"] = about.into();
@@ -365,16 +393,18 @@ mod tests {
                 .map(|tool| tool.name)
                 .collect::<Vec<_>>()
         };
-        let changing = ["patch", "inject", "tune_apply", "tune_undo"];
+        let changing = ["patch", "inject", "tune_apply"];
         assert!(changing.iter().all(|name| !names(false).contains(name)));
         assert!(changing.iter().all(|name| names(true).contains(name)));
         let writes = [
-            "output", "record", "save", "inject", "apply", "undo", "new", "root",
+            "output", "record", "save", "inject", "apply", "undo", "new", "root", "journals",
         ];
         for tool in Tool::offered(false) {
             for argument in tool.arguments {
                 if let Place::Long(name) = argument.place {
                     assert!(!writes.contains(&name), "{}: {name}", tool.name);
+                    // One may be the path of a file.
+                    assert!(name != "preset" || argument.kind == Kind::Presets);
                 }
             }
         }
@@ -390,5 +420,6 @@ mod tests {
         assert_eq!(schema["properties"]["seconds"]["maximum"], 5.0);
         let about = schema["properties"]["children"]["description"].as_str();
         assert!(about.is_some_and(|about| about.contains("child processes")));
+        assert_eq!(said["annotations"]["readOnlyHint"], false);
     }
 }

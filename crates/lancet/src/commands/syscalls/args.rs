@@ -87,12 +87,13 @@ pub struct SyscallsArgs {
     #[arg(short = 'c', long = "summary-only", help_heading = SHOW)]
     pub count: bool,
 
-    /// Order of the table: time, min-time, max-time, avg-time, calls, errors, name, nothing. Unless told otherwise by time, or by
+    /// Order of the table: time, min-time, max-time, avg-time, calls, rate, errors, name, nothing. Unless told otherwise by time, or by
     /// calls where -U has no column of time
     #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", help_heading = SHOW)]
     pub sort: Option<Order>,
 
-    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name
+    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, rate (calls a second, of one process that is
+    /// watched), errors, name
     #[arg(short = 'U', long = "summary-columns", value_name = "COLUMNS", help_heading = SHOW)]
     pub columns: Option<Columns>,
 
@@ -104,7 +105,7 @@ pub struct SyscallsArgs {
     #[arg(short = 's', long = "string-limit", value_name = "N", default_value_t = 32, help_heading = SHOW)]
     pub strings: u32,
 
-    /// Show structs whole
+    /// Show structs whole; with -c, say before the table all that is not seen
     #[arg(short = 'v', long = "no-abbrev", help_heading = SHOW)]
     pub verbose: bool,
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Rates of a shorter time would say little.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// Names of glibc's `fork`, without the underscores before them.
+const FORKS: [&str; 4] = ["fork", "Fork", "libc_fork", "arch_fork"];
 /// So many processes a second are told of before the table.
 const MANY: f64 = 10.0;
 
@@ -42,8 +44,7 @@ impl Summary {
         columns.row(all, of, "total", text);
     }
 
-    /// Says at which lines many processes are made, and what the last ones of them ran: who looks for what a process does all the time finds it
-    /// there.
+    /// Says at which lines many processes are made: who looks for what a process does all the time finds it there.
     pub(super) fn made(&self, rows: &[&Row], end: &SourceEnd) -> String {
         let watched = end
             .watched
@@ -58,14 +59,9 @@ impl Summary {
             if rate < MANY {
                 continue;
             }
-            let ran: Vec<&str> = end.ran.iter().map(String::as_str).collect();
-            let ran = match ran.is_empty() {
-                true => String::new(),
-                false => format!(", {}", ran.join(" or ")),
-            };
             let line = row.who.line.as_ref();
             let at = line.map_or(String::new(), |line| format!(", at {line}"));
-            told += &printable(&format!("{rate:.0} processes a second{ran}{at}"));
+            told += &printable(&format!("{rate:.0} processes a second{at}"));
             told.push('\n');
         }
         if !told.is_empty() {
@@ -76,14 +72,14 @@ impl Summary {
 }
 
 impl Who {
-    /// Whether each call makes a process, and no thread: `clone` does both, and who calls it tells which.
+    /// Whether each call makes a process, as far as that is known: `clone` makes threads, too, unless the code that asks is glibc's `fork`.
     fn makes_processes(&self) -> bool {
-        let makes = |name: &String| {
-            name.contains("fork") || name.contains("Fork") || name.contains("spawn")
-        };
+        let asks = self.functions.first();
         match &*self.system_call {
             "fork" | "vfork" => true,
-            "clone" | "clone3" => self.functions.iter().any(makes),
+            "clone" | "clone3" => {
+                asks.is_some_and(|name| FORKS.contains(&name.trim_start_matches('_')))
+            }
             _ => false,
         }
     }
