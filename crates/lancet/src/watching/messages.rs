@@ -32,7 +32,7 @@ pub struct Heard {
     /// Which messages wait until a table was shown.
     waits: Waits,
     /// Those, in few words and whole.
-    later: RefCell<Vec<[String; 2]>>,
+    later: RefCell<Vec<((usize, String), String)>>,
 }
 
 /// Which messages wait until a table was shown.
@@ -82,7 +82,7 @@ impl Heard {
             tell!("{LACKS}{message}");
         } else if !self.is_hidden(message) && self.repeated.is_new(message) {
             match self.brief(message) {
-                Some(brief) => self.later.borrow_mut().push([brief, whole(message)]),
+                Some(brief) => self.later.borrow_mut().push((brief, whole(message))),
                 None => tell!("{}", whole(message)),
             }
         }
@@ -121,7 +121,7 @@ impl Heard {
     }
 
     /// What is said of a message behind the table; `None`: it is said at once.
-    fn brief(&self, message: &Message) -> Option<String> {
+    fn brief(&self, message: &Message) -> Option<(usize, String)> {
         match (self.waits, message) {
             (Waits::Nothing, _) => None,
             (Waits::Gaps, Message::Hooked { .. }) => None,
@@ -132,15 +132,22 @@ impl Heard {
     /// Says in one line what was kept until the table was shown; a single message is said whole.
     pub fn say_later(&self) {
         let later = self.later.take();
-        if let [[_, whole]] = &later[..] {
+        if let [(_, whole)] = &later[..] {
             return tell!("{whole}");
         }
-        let mut briefs: Vec<String> = Vec::new();
-        for [brief, _] in later {
-            if !brief.is_empty() && !briefs.contains(&brief) {
-                briefs.push(brief);
+        let mut briefs: Vec<(usize, String)> = Vec::new();
+        for ((count, words), _) in later {
+            match briefs.iter_mut().find(|(_, known)| *known == words) {
+                Some((sum, _)) => *sum += count,
+                None if words.is_empty() => {}
+                None => briefs.push((count, words)),
             }
         }
+        let briefs = briefs.into_iter().map(|(count, words)| match count {
+            0 => words,
+            count => format!("{count} {words}"),
+        });
+        let briefs: Vec<String> = briefs.collect();
         if !briefs.is_empty() {
             tell!("{}; -v says more", briefs.join("; "));
         }

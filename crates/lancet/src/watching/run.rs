@@ -157,7 +157,10 @@ fn end(
         false => losses::Use::Shown,
     };
     finish(source, consumer, heard, use_of)?;
-    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())
+    let done = finish_files(args, recorded, written, &mut heard.losses.borrow_mut());
+    // The table has been written.
+    heard.say_later();
+    done
 }
 
 /// Whether the output or the recording could not be written, but for a pipe that nobody reads any more, which is no failure.
@@ -268,7 +271,6 @@ fn finish(
         watched: heard.watched.get(),
         ran: heard.ran.borrow().names(),
     })?;
-    heard.say_later();
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
     Ok(())
