@@ -325,42 +325,21 @@ impl Message {
     }
 
     /// Returns it in a few words, if it is about what is hooked and what is not seen: behind a table, which is what was asked for, together with
-    /// others. Empty: others say it.
-    pub fn brief(&self) -> Option<String> {
-        let some = |count: usize, one: &str, many: &str| match count {
-            0 => String::new(),
-            1 => format!("1 {one}"),
-            _ => format!("{count} {many}"),
-        };
-        Some(match self {
-            Message::Hooked {
-                system_calls: [places, all],
-                stopped,
-                ..
-            } => {
-                let stood = format!("it stood still for {:.1} ms", stopped.as_secs_f64() * 1e3);
-                match all - places {
-                    0 => stood,
-                    lack => format!("{stood}; {lack} of {all} places are not hooked"),
-                }
+    /// others. With how many it is about; 0: with none. Those in the same words are added up; no words: others say it.
+    pub fn brief(&self) -> Option<(usize, String)> {
+        let of = |count: usize, words: &str| Some((count, words.to_owned()));
+        match self {
+            Message::Hooked { stopped, .. } => {
+                let milliseconds = stopped.as_secs_f64() * 1e3;
+                of(0, &format!("it stood still for {milliseconds:.1} ms"))
             }
-            Message::NotHooked { count, .. } => {
-                some(*count, "function is not hooked", "functions are not hooked")
-            }
-            Message::Refused { names, .. } => some(
-                names.len(),
-                "function is not hooked",
-                "functions are not hooked",
-            ),
-            Message::Unseen { unseen, .. } => some(
-                unseen.len(),
-                "kind of calls is not seen",
-                "kinds of calls are not seen",
-            ),
-            Message::Awaited { .. } => String::new(),
-            Message::NoScriptLines { reason } => format!("no lines of scripts: {reason}"),
-            _ => return None,
-        })
+            Message::NotHooked { count, .. } => of(*count, "functions and places not hooked"),
+            Message::Refused { names, .. } => of(names.len(), "functions and places not hooked"),
+            Message::Unseen { unseen, .. } => of(unseen.len(), "kinds of calls not seen"),
+            Message::Awaited { .. } => of(0, ""),
+            Message::NoScriptLines { reason } => of(0, &format!("no lines of scripts: {reason}")),
+            _ => None,
+        }
     }
 
     /// Returns how much is lost, where that is known.

@@ -35,8 +35,8 @@ pub struct Heard {
 struct Later {
     /// The process that it is about.
     pid: Option<i32>,
-    /// It in few words; empty: others say it.
-    brief: String,
+    /// With how many it is about, and it in few words; none: others say it.
+    brief: (usize, String),
     whole: String,
 }
 
@@ -129,7 +129,7 @@ impl Heard {
     }
 
     /// What is said of a message behind the table; `None`: it is said at once.
-    fn brief(&self, message: &Message) -> Option<String> {
+    fn brief(&self, message: &Message) -> Option<(usize, String)> {
         match (self.waits, message) {
             (Waits::Nothing, _) => None,
             (Waits::Gaps, Message::Hooked { .. }) => None,
@@ -180,17 +180,26 @@ fn in_brief(later: &[Later]) -> String {
     let mut pids: Vec<i32> = later.iter().filter_map(|one| one.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    let mut briefs: Vec<String> = Vec::new();
-    for one in later.iter().filter(|one| !one.brief.is_empty()) {
-        let brief = match one.pid.filter(|_| pids.len() > 1) {
-            Some(pid) => format!("process {pid}: {}", one.brief),
-            None => one.brief.clone(),
-        };
-        if !briefs.contains(&brief) {
-            briefs.push(brief);
+    let mut briefs: Vec<(usize, Option<i32>, &str)> = Vec::new();
+    for one in later.iter().filter(|one| !one.brief.1.is_empty()) {
+        let (count, words) = &one.brief;
+        let pid = one.pid.filter(|_| pids.len() > 1);
+        match briefs
+            .iter_mut()
+            .find(|(_, of, known)| (*of, *known) == (pid, words))
+        {
+            Some((sum, ..)) => *sum += count,
+            None => briefs.push((*count, pid, words)),
         }
     }
-    briefs.join("; ")
+    let briefs = briefs.into_iter().map(|(count, pid, words)| {
+        let who = pid.map_or(String::new(), |pid| format!("process {pid}: "));
+        match count {
+            0 => format!("{who}{words}"),
+            count => format!("{who}{count} {words}"),
+        }
+    });
+    briefs.collect::<Vec<_>>().join("; ")
 }
 
 /// A message with the next step, where one is known.
@@ -207,24 +216,23 @@ mod tests {
 
     #[test]
     fn of_several_processes_each_message_says_which() {
-        let later = |pid, brief: &str| Later {
+        let later = |pid, count, brief: &str| Later {
             pid,
-            brief: brief.into(),
+            brief: (count, brief.into()),
             whole: String::new(),
         };
-        let all = [
-            later(Some(7), "it stood still for 0.3 ms"),
-            later(None, "3 functions are not hooked"),
-            later(None, "3 functions are not hooked"),
-            later(Some(7), ""),
+        let mut all = vec![
+            later(Some(7), 0, "it stood still for 0.3 ms"),
+            later(None, 3, "places not hooked"),
+            later(None, 4, "places not hooked"),
+            later(Some(7), 0, ""),
         ];
-        let said = "it stood still for 0.3 ms; 3 functions are not hooked";
+        let said = "it stood still for 0.3 ms; 7 places not hooked";
         assert_eq!(in_brief(&all), said);
-        let [first, second, ..] = all;
-        let other = later(Some(8), "it stood still for 0.3 ms");
+        all.push(later(Some(8), 0, "it stood still for 0.3 ms"));
         assert_eq!(
-            in_brief(&[first, second, other]),
-            "process 7: it stood still for 0.3 ms; 3 functions are not hooked; process 8: it stood still for 0.3 ms"
+            in_brief(&all),
+            "process 7: it stood still for 0.3 ms; 7 places not hooked; process 8: it stood still for 0.3 ms"
         );
     }
 }

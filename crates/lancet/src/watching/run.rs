@@ -107,6 +107,7 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         )?;
         Ok(interrupted)
     });
+    // Where the table was not written.
     heard.say_later();
     let interrupted = match told {
         // The program goes on alone, and its code is what counts.
@@ -162,7 +163,10 @@ fn end(
         false => losses::Use::Shown,
     };
     finish(source, consumer, heard, use_of)?;
-    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())
+    let done = finish_files(args, recorded, written, &mut heard.losses.borrow_mut());
+    // The table has been written.
+    heard.say_later();
+    done
 }
 
 /// Whether the output or the recording could not be written, but for a pipe that nobody reads any more, which is no failure.
@@ -264,16 +268,14 @@ fn finish(
 ) -> anyhow::Result<()> {
     let lost = source.losses();
     losses::say_rings(&mut heard.losses.borrow_mut(), &lost, use_of);
-    let finished = consumer.finish(SourceEnd {
+    consumer.finish(SourceEnd {
         counted: source.counted(),
         losses: lost,
         descriptors: source.descriptors(),
         given_up: heard.given_up(),
         recorded: source.is_recording(),
         watched: heard.watched.get(),
-    });
-    heard.say_later();
-    finished?;
+    })?;
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
     Ok(())

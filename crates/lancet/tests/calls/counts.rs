@@ -266,7 +266,7 @@ fn what_is_not_seen_stands_behind_the_table_in_one_line() {
     assert!(before.is_empty(), "{short:?}");
     let last = short.last().expect("a line");
     assert!(
-        last.contains(" are not hooked")
+        last.contains(" not hooked; ")
             && last.contains("not seen")
             && last.ends_with("; run it again with -v to be told all"),
         "{short:?}"

@@ -473,7 +473,7 @@ impl Asked for SyscallsArgs {
             let stream = Stream::beside(&self.common.program);
             Box::new(table.within(stream.style().width.filter(|_| to_terminal)))
         };
-        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
+        let writer: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
@@ -489,9 +489,9 @@ impl Asked for SyscallsArgs {
             _ => self.lines(signatures, naming.clone(), out),
         };
         if paths.is_empty() {
-            return shown;
+            return writer;
         }
         let naming = (naming, !self.is_counted());
-        Box::new(OnPaths::before(shown, paths, signatures, naming))
+        Box::new(OnPaths::before(writer, paths, signatures, naming))
     }
 }

@@ -1,6 +1,6 @@
 //! The table for people, and what is said before it.
 
-use super::super::columns::Of;
+use super::super::columns::{Columns, Of};
 use super::{Figures, Row, Summary, Who};
 use crate::text::{printable, with_short_path};
 use calls::consumer::SourceEnd;
@@ -46,9 +46,9 @@ impl Summary {
 
     /// Says at which lines many processes are made: who looks for what a process does all the time finds it there.
     pub(super) fn made(&self, rows: &[&Row], end: &SourceEnd) -> String {
-        let watched = end
-            .watched
-            .filter(|watched| !self.strace && *watched >= SHORTEST);
+        // Who has chosen columns has them read by a program.
+        let usual = !self.strace && self.columns == Columns::default();
+        let watched = end.watched.filter(|watched| usual && *watched >= SHORTEST);
         let Some(watched) = watched else {
             return String::new();
         };
