@@ -19,7 +19,7 @@ use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
 use self::watched::Watched;
-use crate::looks::{some_missed, unread};
+use crate::looks::{some_missed, unread, untabled};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -218,6 +218,8 @@ struct Sampling {
     processors: Vec<usize>,
     /// The processes of which some script line could not be read, and why.
     unread: BTreeMap<i32, String>,
+    /// The processes whose VM is of a version without a table, and by what it is read.
+    notes: BTreeMap<i32, String>,
 }
 
 impl Sampling {
@@ -236,6 +238,9 @@ impl Sampling {
         }
         if let Some(why) = look.unread.first() {
             self.unread.entry(pid).or_insert_with(|| why.clone());
+        }
+        if let Some(note) = look.notes.first() {
+            self.notes.entry(pid).or_insert_with(|| note.clone());
         }
         let threads = look.stacks.iter().map(|stack| &stack.thread);
         // One that waits may wait for the processor that lancet has taken.
@@ -273,6 +278,9 @@ impl Sampling {
     fn tell(&self, losses: &mut Losses) {
         for pid in &self.missed {
             losses.say(some_missed(*pid));
+        }
+        for (pid, note) in &self.notes {
+            losses.talk(untabled(*pid, note));
         }
         for (pid, why) in &self.unread {
             losses.say(unread(*pid, why));

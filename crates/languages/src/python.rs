@@ -8,6 +8,7 @@ mod owner;
 mod patch;
 mod resident;
 mod snapshot;
+mod told;
 
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;

@@ -31,6 +31,7 @@ use object::elf;
 use crate::auxiliary;
 use crate::elf::{Bytes, ElfError, Headers, build_id_in};
 use crate::maps::{Device, Mapping, Maps, PAGE};
+pub(crate) use files::open_place;
 pub use files::{GuestFiles, Origin, open_regular};
 
 /// One loaded ELF object.

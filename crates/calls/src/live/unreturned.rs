@@ -96,7 +96,7 @@ impl Watched {
         let hooked = self.hooked.get(&function.start).filter(|_| before);
         let line = place(stack, at).map(|script| {
             let name = script.full_name();
-            format!(" ← {}:{} in '{name}'", script.path, script.line)
+            format!(" ← {}{} in '{name}'", script.path, script.colon_line())
         });
         Some(Unreturned {
             name: format!("{name}{}", line.unwrap_or_default()),

@@ -15,6 +15,7 @@ use process::pages::Pages;
 use process::programs;
 use process::room::Room;
 use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::sources::Sources;
 use process::wait::{others, retried};
 
 use super::again::{Again, Kept};
@@ -45,6 +46,7 @@ pub struct Live {
     modules: Modules,
     vms: Vec<Box<dyn Scripts>>,
     unread: Vec<String>,
+    notes: Vec<String>,
     unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
@@ -65,8 +67,10 @@ pub struct Look {
     pub rooms: Vec<Room>,
     /// Whether all parked stacks were found.
     pub all: bool,
-    /// Of VMs whose script frames cannot be read, why.
+    /// Of VMs whose script frames, or whose lines, cannot be read, why.
     pub unread: Vec<String>,
+    /// Of VMs of versions without a table, by what they are read.
+    pub notes: Vec<String>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
     /// How long the process stood still, at most: the time of tries that failed is in it.
@@ -110,7 +114,7 @@ impl Live {
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
         let maps = Maps::of(pid)?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
-        let Found { vms, unread } = scripts::find(&modules, &memory);
+        let Found { vms, unread, notes } = scripts::find(&modules, &memory, &Sources::of(pid));
         // All of that was read by the id.
         if Status::read(pid)?.start != start {
             return Err(process::Error::Gone(pid).into());
@@ -123,6 +127,7 @@ impl Live {
             modules,
             vms,
             unread,
+            notes,
             unwinder: Unwinder::default(),
             stopped_at: HashMap::new(),
             looks: 0,
@@ -247,6 +252,7 @@ impl Live {
             rooms,
             all,
             unread: self.unread.clone(),
+            notes: self.notes.clone(),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
             kept: tids,
@@ -268,12 +274,8 @@ impl Live {
             rest: &pages,
         };
         let vms = self.vms.iter();
-        let objects: Vec<Option<Objects>> = vms
-            .map(|vm| match reading.count {
-                true => vm.objects(&overlay),
-                false => None,
-            })
-            .collect();
+        let objects = vms.map(|vm| reading.count.then(|| vm.objects(&overlay))?);
+        let objects: Vec<Option<Objects>> = objects.collect();
         let process = Process {
             modules: &self.modules,
             vms: &self.vms,

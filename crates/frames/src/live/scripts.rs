@@ -7,11 +7,11 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use languages::frames::{
-    Copied, Coroutine, FoundScripts, Objects, Parked, Placement, ScanCost, Script, Scripts,
-    Through, Turn, VmThread,
+    Copied, Coroutine, FoundScripts, NoSources, Objects, Parked, Placement, ScanCost, Script,
+    Scripts, Sources, Through, Turn, VmThread,
 };
 
-use languages::frames::Module;
+use languages::frames::{Module, Untabled};
 
 use super::loaded::{Loaded, Modules};
 
@@ -20,18 +20,30 @@ use super::loaded::{Loaded, Modules};
 pub struct Found {
     /// Those that can be read.
     pub vms: Vec<Box<dyn Scripts>>,
-    /// Of each of the others, why its script frames cannot be read.
+    /// Of each of the others, why its script frames cannot be read, and of those whose lines are not known, why.
     pub unread: Vec<String>,
+    /// What is to be said of those that are read without a table.
+    pub notes: Vec<String>,
 }
 
-/// Finds the VMs in a process.
-pub fn find(modules: &Modules, memory: &dyn Memory) -> Found {
+/// Finds the VMs in a process; `sources` has the text of its scripts.
+pub fn find(modules: &Modules, memory: &dyn Memory, sources: &dyn Sources) -> Found {
     let mut found = Found::default();
     let modules: Vec<&dyn Module> = modules.iter().map(|one| one as &dyn Module).collect();
     let entries = languages::ALL.iter();
-    for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory)) {
+    for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory, sources)) {
         match vm {
-            Ok(vm) => found.vms.push(vm),
+            Ok(vm) => {
+                match vm.untabled() {
+                    Some(Untabled {
+                        no_lines: Some(why),
+                        ..
+                    }) => found.unread.push(why.clone()),
+                    Some(Untabled { note, .. }) => found.notes.push(note.clone()),
+                    None => {}
+                }
+                found.vms.push(vm);
+            }
             Err(why) => found.unread.push(why),
         }
     }

@@ -22,5 +22,6 @@ mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
 mod unread;
+mod untabled;
 mod vm_lock;
 mod waits;

@@ -32,6 +32,13 @@ pub fn failing(command: &Command, places: &str) -> Command {
     failing
 }
 
+/// A lancet without the tables of a language's versions. It is always this build's: they are there in a release build.
+pub fn untabled(language: &str) -> Command {
+    let mut untabled = Command::new(env!("CARGO_BIN_EXE_lancet"));
+    untabled.env("LANCET_UNTABLED", language);
+    untabled
+}
+
 /// `lancet mem` for a process, with figures that a test can read, over all rows.
 pub fn mem(pid: i32) -> Command {
     let mut command = lancet();

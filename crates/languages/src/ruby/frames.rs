@@ -10,7 +10,7 @@ use vm::{Language, Memory};
 
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Through, Turn, VmThread, facts_or_return, text,
+    Scripts, Sources, Through, Turn, VmThread, facts_or_return, text,
 };
 use process::pages::Pages;
 
@@ -71,7 +71,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

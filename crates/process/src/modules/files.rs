@@ -66,6 +66,11 @@ impl GuestFiles {
         self.pid
     }
 
+    /// Its root; `None` if it could not be opened.
+    pub(crate) fn root(&self) -> Option<&File> {
+        self.root.as_ref()
+    }
+
     /// Returns the path below the guest's root for a path that the maps show.
     pub fn path_in_guest(&self, shown: &Path) -> PathBuf {
         match shown.strip_prefix(&self.root_path) {
@@ -180,7 +185,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Opens what an `O_PATH` descriptor stands for, if it is a regular file.
-fn open_place(place: &File) -> io::Result<File> {
+pub(crate) fn open_place(place: &File) -> io::Result<File> {
     let metadata = place.metadata()?;
     let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if !metadata.is_file() {

@@ -37,12 +37,12 @@ use crate::{Fault, Memory};
 /// In `owner` of a `_PyInterpreterFrame`: `FRAME_OWNED_BY_GENERATOR`, the frame lies in a generator.
 pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 /// `FRAME_OWNED_BY_CSTACK`; 3.14: `FRAME_OWNED_BY_INTERPRETER`, and above it `FRAME_OWNED_BY_CSTACK`.
-const SHIM: u8 = 3;
+pub(super) const SHIM: u8 = 3;
 
 /// From `_co_firsttraceable` to `co_code_adaptive`, in all versions that have them.
 const FIRST_TRACEABLE: u64 = 16;
 /// Bytes of an instruction, `sizeof(_Py_CODEUNIT)`.
-const UNIT: i64 = 2;
+pub(super) const UNIT: i64 = 2;
 
 /// Frames in a row that the interpreter hides; there are never more than a few.
 const MOST_HIDDEN: u32 = 64;

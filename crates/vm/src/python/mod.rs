@@ -8,6 +8,7 @@
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
+//! | `told` | what does a Python without a table say of its own layout, and is it true? |
 //! | `thread` | which threads are there? |
 //! | `state` | which of them is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
@@ -69,6 +70,7 @@ mod sizes;
 mod state;
 mod string;
 mod thread;
+mod told;
 mod untold;
 mod variables;
 mod version;
@@ -93,6 +95,7 @@ pub use sizes::Size;
 pub use state::Current;
 pub use string::{Copied, Text};
 pub use thread::{Interpreters, Thread, Threads};
+pub use told::Proven;
 pub use variables::{Held, Holding};
 pub use version::{Unsupported, Version};
 
@@ -121,9 +124,15 @@ impl<'a, M: Memory> Python<'a, M> {
     /// A reader for the process `facts` were found in. Since 3.13 it reads there where things lie, so
     /// make it once and keep it.
     pub fn new(memory: &'a M, facts: Facts) -> Result<Python<'a, M>, Error> {
+        let layout = match facts.sections() {
+            None => layout::offsets::read(memory, facts.runtime(), facts.version())?,
+            Some(sections) => {
+                layout::sections::read(memory, facts.runtime(), facts.version(), sections)?
+            }
+        };
         Ok(Python {
             memory,
-            layout: layout::offsets::read(memory, facts.runtime(), facts.version())?,
+            layout,
             facts,
         })
     }

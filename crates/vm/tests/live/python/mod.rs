@@ -12,3 +12,4 @@ mod guest;
 mod lines;
 mod show;
 mod threads;
+mod told;
