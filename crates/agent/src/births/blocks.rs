@@ -412,6 +412,17 @@ impl<const ALIGN: u64> Blocks<ALIGN> {
         size
     }
 
+    /// Notes that all blocks are dead. `None` as of [`Slots::clear_all`].
+    pub fn all_dead(&mut self) -> Option<()> {
+        self.near = [Near::NOTHING; NEAR];
+        self.listed.clear_to(0);
+        let tables = self.table.clear_all();
+        if Self::HAS_TINY {
+            self.tiny.clear_all()?;
+        }
+        tables
+    }
+
     /// Unmaps all of it.
     pub fn free(&mut self) {
         self.near = [Near::NOTHING; NEAR];

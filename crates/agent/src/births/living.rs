@@ -209,14 +209,13 @@ impl<N: Script, const ALIGN: u64> Births<N, ALIGN> {
         self.full = self.full.filter(|refusal| !refusal.is_over());
     }
 
-    /// All blocks are dead, and with them the code that lies in them. What the blocks' notes took is given back, so births that were refused
-    /// memory are noted again.
+    /// All blocks are dead, and with them the code that lies in them. Their notes have room again, so births that were refused memory are noted
+    /// again.
     pub fn all_dead(&mut self, ledger: &mut Ledger) {
         let (blocks, books) = (&mut self.blocks, &mut self.books);
         blocks.each_owner(|at| books.reborn(ledger, at));
-        blocks.free();
         // Without memory for them births are lost, and counted as such.
-        if blocks.open().is_some() {
+        if blocks.all_dead().is_some() {
             Refusal::take();
             self.full = None;
         }

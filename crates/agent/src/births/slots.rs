@@ -16,6 +16,8 @@ use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
 /// Bytes of the mappings that tables are cut from; a table of the largest page fits into one.
 const CHUNK: u64 = 1 << 20;
 const LARGEST_PAGE_SHIFT: u32 = 20;
+/// Mappings that [`Slots::clear_all`] keeps: what a larger heap needed is given back.
+const KEPT_CHUNKS: u32 = 8;
 /// [`Number::GRAIN`] of the blocks of an allocator: what `malloc` and Python's own allocator align them to.
 pub const BLOCK_GRAIN: u32 = 16;
 
@@ -43,6 +45,8 @@ pub struct Slots<N = u32> {
     chunk: u64,
     chunk_left: u64,
     chunks: List<u64>,
+    /// Root and page of all pages that have a table.
+    pages: List<(u32, u32)>,
     /// Tables that are free again, by step. The first word of each is the address of the next one.
     unused: [u64; GREATEST_STEP as usize + 1],
     number: PhantomData<N>,
@@ -58,6 +62,7 @@ impl<N: Number> Slots<N> {
             chunk: 0,
             chunk_left: 0,
             chunks: List::new(),
+            pages: List::new(),
             unused: [0; GREATEST_STEP as usize + 1],
             number: PhantomData,
         }
@@ -171,6 +176,10 @@ impl<N: Number> Slots<N> {
         let step = path.grain.trailing_zeros().min(most);
         let place = self.place(path)?;
         let new = Table::new(self.take(step)?, step);
+        if old == Table::NONE && self.pages.push((path.root, path.page)).is_none() {
+            self.give_up(new);
+            return None;
+        }
         let numbers = ours::<N>(new.address());
         if old != Table::NONE {
             for index in 0..self.numbers(old) {
@@ -242,31 +251,46 @@ impl<N: Number> Slots<N> {
         }
     }
 
-    /// Calls `each` with every number that there is room for, [`Number::NONE`] included, and with the address that it is of.
+    /// The tables that there are, each with the path of its page.
+    fn tables(&self) -> impl Iterator<Item = (SlotPath, Table)> {
+        self.pages.all().iter().map(|&(root, page)| {
+            let path = SlotPath {
+                root,
+                page,
+                grain: 0,
+            };
+            (path, self.table(path))
+        })
+    }
+
+    /// Calls `each` with every number that there is room for, [`Number::NONE`] included, and with the address that it is of. It takes time for
+    /// the pages that have tables alone.
     pub fn each(&self, mut each: impl FnMut(u64, N)) {
-        for root in 0..self.roots.len() {
-            // SAFETY: `root` is less than the length; the word is copied.
-            let tables = unsafe { *self.roots.get(root) };
-            if tables == 0 {
-                continue;
-            }
-            for page in 0..pages_per_root(self.page_shift) {
-                // SAFETY: `tables` was mapped by `place` with a word for each page of a root, and `page` is less than their number.
-                let table = Table::from_word(unsafe { *ours::<u64>(tables).add(page as usize) });
-                if table == Table::NONE {
-                    continue;
-                }
-                for index in 0..self.numbers(table) {
-                    let grain = index << table.step();
-                    let path = SlotPath { root, page, grain };
-                    let address = path.start(self.page_shift) + u64::from(grain * N::GRAIN);
-                    // SAFETY: `index` is less than the table's numbers, which `take` has mapped.
-                    each(address, unsafe {
-                        *ours::<N>(table.address()).add(index as usize)
-                    });
-                }
+        for (path, table) in self.tables() {
+            let start = path.start(self.page_shift);
+            for index in 0..self.numbers(table) {
+                let grain = index << table.step();
+                // SAFETY: `index` is less than the table's numbers, which `take` has mapped.
+                let number = unsafe { *ours::<N>(table.address()).add(index as usize) };
+                each(start + u64::from(grain * N::GRAIN), number);
             }
         }
+    }
+
+    /// Takes all numbers away. The tables stay for those that follow, so that a heap which begins anew all the time does not map and unmap
+    /// them each time, unless they are of a large heap. `None`: there was no memory to [`open`](Self::open) it again.
+    pub fn clear_all(&mut self) -> Option<()> {
+        if self.chunks.len() > KEPT_CHUNKS || self.roots.len() == 0 {
+            let (page_shift, sizes) = (self.page_shift, self.greatest_step + 1);
+            self.free();
+            return self.open(page_shift, sizes);
+        }
+        for (_, table) in self.tables() {
+            let numbers = self.numbers(table) as usize;
+            // SAFETY: `take` has mapped that many numbers, whose bytes are zero where nothing is noted; `self` is borrowed mutably.
+            unsafe { ours::<N>(table.address()).write_bytes(0, numbers) };
+        }
+        Some(())
     }
 
     fn numbers(&self, table: Table) -> u32 {
@@ -299,12 +323,14 @@ impl<N: Number> Slots<N> {
         }
         self.roots.free();
         self.chunks.free();
+        self.pages.free();
         *self = Self::new();
     }
 
     /// Bytes mapped, of which only touched pages take memory.
     pub fn mapped(&self) -> u64 {
-        self.roots.mapped() + self.chunks.mapped() + u64::from(self.chunks.len()) * CHUNK
+        let lists = self.roots.mapped() + self.chunks.mapped() + self.pages.mapped();
+        lists + u64::from(self.chunks.len()) * CHUNK
     }
 }
 

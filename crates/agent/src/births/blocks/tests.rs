@@ -47,6 +47,7 @@ enum Step {
     /// It was to be moved and was not.
     Kept(u64),
     Own(u64),
+    AllDead,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -58,10 +59,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(u64::from(u32::MAX) + 7),
     ];
     let step = prop_oneof![
-        (at.clone(), 1..1000u32, size).prop_map(|(at, number, size)| Step::Born(at, number, size)),
-        at.clone().prop_map(Step::Dead),
-        at.clone().prop_map(Step::Kept),
-        at.prop_map(Step::Own),
+        20 => (at.clone(), 1..1000u32, size).prop_map(|(at, number, size)| Step::Born(at, number, size)),
+        20 => at.clone().prop_map(Step::Dead),
+        20 => at.clone().prop_map(Step::Kept),
+        20 => at.prop_map(Step::Own),
+        1 => Just(Step::AllDead),
     ];
     prop::collection::vec(step, 0..400)
 }
@@ -96,6 +98,10 @@ proptest! {
                 Step::Own(at) => {
                     blocks.own(at).expect("memory");
                     model.entry(at).or_default().2 = true;
+                }
+                Step::AllDead => {
+                    blocks.all_dead().expect("memory");
+                    model.clear();
                 }
             }
         }
@@ -139,6 +145,11 @@ proptest! {
                     let known = give(&mut blocks, far(at));
                     let known = known.map(|known| (known.block.number(), known.size));
                     prop_assert_eq!(known, model.remove(&far(at)));
+                }
+                Step::AllDead => {
+                    // Whether there is memory for blocks that follow or not.
+                    let _ = blocks.all_dead();
+                    model.clear();
                 }
                 Step::Own(_) => {}
             }

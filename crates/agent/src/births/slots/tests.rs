@@ -196,6 +196,51 @@ fn freed_slots_are_gone() {
     slots.free();
 }
 
+/// Numbers that are taken away all at once are gone, and those that follow are found, in the same memory; of a large heap the memory is given
+/// back.
+#[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
+fn all_numbers_are_taken_away() {
+    let mut slots = open(16, 3);
+    let fill = |slots: &mut Slots, pages: u64| {
+        for page in 0..pages {
+            let at = HEAP + page * PAGE + 80 * (page % 7);
+            slots.set(at, page as u32 + 1).expect("memory");
+        }
+    };
+    let noted = |slots: &Slots| {
+        let mut noted = Vec::new();
+        slots.each(|at, number| noted.extend((number != 0).then_some((at, number))));
+        noted.sort();
+        noted
+    };
+    for pages in [1, 100, 40, 2_000, 3] {
+        fill(&mut slots, pages);
+        assert_eq!(noted(&slots).len() as u64, pages);
+        let before = slots.mapped();
+        slots.clear_all().expect("memory");
+        assert_eq!((noted(&slots), slots.get(HEAP)), (Vec::new(), 0));
+        let is_large = before > u64::from(KEPT_CHUNKS + 2) * CHUNK;
+        assert_eq!(slots.mapped() < before, is_large, "{pages} pages");
+    }
+    fill(&mut slots, 2);
+    assert_eq!(noted(&slots), [(HEAP, 1), (HEAP + PAGE + 80, 2)]);
+    slots.free();
+}
+
+/// Where there was no memory to open it again, there may be some the next time.
+#[test]
+fn a_set_that_could_not_be_opened_again_is_opened_later() {
+    let mut slots = open(16, 1);
+    slots.set(HEAP, 5).expect("memory");
+    slots.free();
+    assert_eq!(slots.set(HEAP, 5), None);
+    slots.clear_all().expect("memory");
+    assert_eq!(slots.get(HEAP), 0);
+    assert_eq!(slots.set(HEAP, 6), Some(()));
+    slots.free();
+}
+
 proptest! {
     /// Whatever is born where, in whatever order, the last number of a slot is found, as long as each page has slots of one size.
     #[test]
