@@ -1,4 +1,4 @@
-//! A Python without a table: it is read as it describes itself (`_Py_DebugOffsets`, [`sections`](super::layout::sections)), if what is
+//! A Python without a table: it is read as it describes itself (`_Py_DebugOffsets`, [`sections`]), if what is
 //! found so holds in all of its threads.
 //!
 //! Which word of the structure says what differs between versions. So the words are tried: a row of them is that of
@@ -13,6 +13,8 @@
 //!
 //! There must be one reading of the words that holds, and it must hold for every frame of every thread. Whether lines are right is
 //! shown by source text, for which this crate is not the place.
+
+use core::cell::Cell;
 
 use super::frames::{SHIM, UNIT};
 use super::layout::offsets::COOKIE;
@@ -46,8 +48,9 @@ const LAST_OWNER: u8 = SHIM + 1;
 
 /// Threads and frames by which a row is told from others. The proof has all.
 const MOST_TRIED: usize = 16;
-/// Steps of a proof, of which a thread and a frame take one each, and a table one for each 64 bytes.
-const MOST_STEPS: u64 = 1 << 18;
+/// Steps of the whole search, so that a process which makes it long is given up: a word that is followed, a thread and a frame take one
+/// each, and a table one for each 64 bytes.
+const MOST_STEPS: u64 = 1 << 16;
 const STEP: u64 = 64;
 
 /// `tp_itemsize`. A code object has its instructions behind the `tp_basicsize` bytes of its class.
@@ -99,33 +102,46 @@ impl Facts {
             return Err(Unsupported::FreeThreaded(version).into());
         }
         let facts = Facts::of_frames(version, runtime, need("PyCode_Type")?);
-        let (python, proven, sections) = Told {
+        let left = Cell::new(MOST_STEPS);
+        let told = Told {
             memory,
             facts,
             words,
-        }
-        .only()?;
+            left: &left,
+        };
+        let (python, proven, sections) = told.only()?;
         let own = python.find_own(symbol(GETTER))?;
         Ok((facts.with_sections(sections, own), proven))
     }
 }
 
 /// The structure of a process, with the facts that are known before.
-struct Told<'m, M> {
+struct Told<'m, 'l, M> {
     memory: &'m M,
     facts: Facts,
     words: [u64; WORDS],
+    /// Steps that are left.
+    left: &'l Cell<u64>,
 }
 
-impl<'m, M: Memory> Told<'m, M> {
+/// Takes so many steps of those that are left.
+fn spend(left: &Cell<u64>, steps: u64) -> Option<()> {
+    left.set(left.get().checked_sub(steps)?);
+    Some(())
+}
+
+impl<'m, M: Memory> Told<'m, '_, M> {
     /// Returns the one reading that holds.
     fn only(&self) -> Result<(Python<'m, M>, Proven, Sections), Error> {
         let mut found: Option<(Python<'m, M>, Proven, Sections)> = None;
         let mut why = Error::garbled("thread with frames as told", self.facts.runtime());
         for sections in self.readings() {
             let python = self.python(sections)?;
-            match python.proof() {
-                Err(error) => why = error,
+            match python.proof(self.left) {
+                Err(error) => {
+                    why = error;
+                    spend(self.left, 1).ok_or(why)?;
+                }
                 Ok(proven) => match &found {
                     // Two rows may begin in different places and say the same.
                     Some((known, ..)) if known.layout == python.layout => {}
@@ -190,6 +206,7 @@ impl<'m, M: Memory> Told<'m, M> {
     }
 
     fn word(&self, at: u64, offset: u64) -> Option<u64> {
+        spend(self.left, 1)?;
         self.memory.u64(at.wrapping_add(offset)).ok()
     }
 
@@ -282,14 +299,14 @@ impl<'m, M: Memory> Told<'m, M> {
 struct Proof<'p, 'm, M> {
     python: &'p Python<'m, M>,
     proven: Proven,
-    left: u64,
+    left: &'p Cell<u64>,
     /// The code that was looked at last: a recursion has it many times.
     last: u64,
 }
 
 impl<'m, M: Memory> Python<'m, M> {
     /// Holds the layout against all frames of all threads.
-    fn proof(&self) -> Result<Proven, Error> {
+    fn proof(&self, left: &Cell<u64>) -> Result<Proven, Error> {
         let class = self.facts.types().code;
         let word = |offset: u64| self.memory.u64(class.wrapping_add(offset));
         let sizes = (word(BASIC_SIZE)?, word(ITEM_SIZE)?);
@@ -299,7 +316,7 @@ impl<'m, M: Memory> Python<'m, M> {
         let mut proof = Proof {
             python: self,
             proven: Proven::default(),
-            left: MOST_STEPS,
+            left,
             last: 0,
         };
         for interpreter in self.interpreters() {
@@ -313,10 +330,8 @@ impl<'m, M: Memory> Python<'m, M> {
 }
 
 impl<M: Memory> Proof<'_, '_, M> {
-    fn spend(&mut self, steps: u64) -> Result<(), Error> {
-        let left = self.left.checked_sub(steps);
-        self.left = left.ok_or(Error::garbled("end of frames", self.last))?;
-        Ok(())
+    fn spend(&self, steps: u64) -> Result<(), Error> {
+        spend(self.left, steps).ok_or(Error::garbled("end of frames", self.last))
     }
 
     fn interpreter(&mut self, interpreter: u64) -> Result<(), Error> {

@@ -30,6 +30,14 @@ struct Telling<'a> {
 
 impl Memory for Telling<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
+        // The whole structure is asked for at once.
+        if at == self.runtime && into.len() > 8 {
+            for (number, word) in into.chunks_exact_mut(8).enumerate() {
+                let at = at.wrapping_add(number as u64 * 8);
+                word.copy_from_slice(&self.u64(at)?.to_le_bytes());
+            }
+            return Ok(());
+        }
         self.rest.read(at, into)
     }
 
@@ -63,6 +71,9 @@ fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WOR
         Some(if name == "_PyRuntime" { words[0] } else { at })
     });
     let _ = Facts::find(memory, &|_| Some(at));
+    let _ = Facts::told(told, &|name| {
+        Some(if name == "_PyRuntime" { words[0] } else { at })
+    });
 }
 
 fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
