@@ -9,6 +9,7 @@ mod owner;
 mod patch;
 mod resident;
 mod snapshot;
+mod untabled;
 
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;

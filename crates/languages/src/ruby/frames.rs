@@ -2,15 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Version};
+use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
 use vm::{Language, Memory};
 
+use super::untabled;
+use crate::frames::untabled::is_taken_away;
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Sources, Through, Turn, VmThread, facts_or_return, text,
+    Scripts, Sources, Through, Turn, Untabled, VmThread, text,
 };
 use process::pages::Pages;
 
@@ -62,6 +65,8 @@ const THREAD: &str = "Thread";
 
 struct Vm {
     facts: Facts,
+    /// How it is read without a table.
+    untabled: Option<Untabled>,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
@@ -71,14 +76,28 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = facts_or_return!(
-        Facts::find(&memory, &|name| loaded.exported(memory, name)),
-        Error
-    );
+    let symbol = |name: &str| loaded.exported(memory, name);
+    let derived = |why: &dyn Display| {
+        let derived = untabled::find(memory, &symbol, sources, why)?;
+        Ok::<_, String>((derived.facts, Some(derived.untabled)))
+    };
+    let found = match Facts::find(&memory, &symbol) {
+        Ok(facts) if is_taken_away(Language::Ruby) => {
+            derived(&format_args!("Ruby {} has no table", facts.version()))
+        }
+        Ok(facts) => Ok((facts, None)),
+        Err(Error::Unsupported(why @ Unsupported::Newer(_))) => derived(&why),
+        Err(Error::Unsupported(why)) => Err(why.to_string()),
+        Err(_) => return None,
+    };
+    let (facts, untabled) = match found {
+        Ok(found) => found,
+        Err(why) => return Some(Err(why)),
+    };
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
     // Without it the frames can still be read, but not where they belong on the native stack.
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
@@ -86,6 +105,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
+        untabled,
         vm,
         runner,
         context: Cell::default(),
@@ -148,6 +168,10 @@ impl Scripts for Vm {
         format!("Ruby {}", self.facts.version())
     }
 
+    fn untabled(&self) -> Option<&Untabled> {
+        self.untabled.as_ref()
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
         let ranges = || {
             let context = self.context(memory, thread, copied)?;
@@ -162,7 +186,7 @@ impl Scripts for Vm {
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        scripts(&ruby, context)
+        scripts(&ruby, context, self.untabled.as_ref())
     }
 
     fn thread(
@@ -175,6 +199,12 @@ impl Scripts for Vm {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let id = ruby.thread_of(context).ok()?;
+        if !self.facts.has_table() {
+            return Some(VmThread {
+                id,
+                ..VmThread::default()
+            });
+        }
         let name = ruby.thread_name(id).ok().flatten();
         let function = function(&ruby, context);
         let joins = |name: &String| name.ends_with("#join") || name.ends_with("#value");
@@ -198,6 +228,9 @@ impl Scripts for Vm {
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        if !self.facts.has_table() {
+            return (Vec::new(), true);
+        }
         // The list of pages changes while it is read where the program makes much garbage. What lives on is in pages that stay, so only
         // those are looked at again that could not be read.
         let (mut found, mut done) = (BTreeMap::new(), HashSet::new());
@@ -272,7 +305,7 @@ impl Scripts for Vm {
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
         let ruby = Ruby::new(&memory, self.facts);
         ruby.ok()
-            .and_then(|ruby| scripts(&ruby, one.detail))
+            .and_then(|ruby| scripts(&ruby, one.detail, self.untabled.as_ref()))
             .unwrap_or_default()
     }
 
@@ -281,10 +314,11 @@ impl Scripts for Vm {
     }
 
     fn scan_cost(&self) -> Option<ScanCost> {
-        Some(scan(self.facts.version()))
+        self.facts.has_table().then(|| scan(self.facts.version()))
     }
 
     fn scan_end(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<u64> {
+        self.facts.has_table().then_some(())?;
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         ruby.stack_start(context, &thread.mapping, thread.context.sp)
@@ -297,11 +331,13 @@ impl Scripts for Vm {
         mapping: &Range<u64>,
         sp: u64,
     ) -> Option<u64> {
+        self.facts.has_table().then_some(())?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         ruby.stack_start(one.detail, mapping, sp)
     }
 
     fn objects(&self, memory: &dyn Memory) -> Option<Objects> {
+        self.facts.has_table().then_some(())?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let pages = ruby.pages().ok()?.map_while(Result::ok);
         let mut pages: Vec<(u64, u64, u64)> = pages
@@ -328,13 +364,19 @@ fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
 
 /// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
 /// it many times.
-fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
+fn scripts<M: Memory>(
+    ruby: &Ruby<'_, M>,
+    context: u64,
+    untabled: Option<&Untabled>,
+) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
     let frames = ruby.frames(context, cfp).ok()?;
     let mut known: HashMap<(u64, u64), Script> = HashMap::new();
     let script = |frame: Frame| {
         let named = known.entry((frame.iseq, frame.pc));
-        let mut script = named.or_insert_with(|| named_place(ruby, frame)).clone();
+        let mut script = named
+            .or_insert_with(|| named_place(ruby, frame, untabled))
+            .clone();
         script.placement = match ruby.ends_run(frame) {
             Ok(true) => Placement::EndsRun,
             _ => Placement::SameRun,
@@ -344,12 +386,16 @@ fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     Some(frames.map_while(Result::ok).map(script).collect())
 }
 
-fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
+fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame, untabled: Option<&Untabled>) -> Script {
+    let line = ruby.line(frame.iseq, frame.pc).unwrap_or(0);
     Script {
         launcher: false,
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
-        line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
-        qualified: qualified(ruby, frame),
+        line: untabled.map_or(line, |how| how.line(line)),
+        qualified: match untabled {
+            None => qualified(ruby, frame),
+            Some(_) => None,
+        },
         name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
         placement: Placement::SameRun,
     }

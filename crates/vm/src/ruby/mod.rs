@@ -9,6 +9,7 @@
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `frames` | which Ruby code is running? |
+//! | `untabled` | is one without a table to be read by the newest? |
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
@@ -62,6 +63,7 @@ mod succinct;
 mod symbol;
 mod table;
 mod thread;
+mod untabled;
 mod version;
 
 pub use api::Functions;
@@ -78,6 +80,7 @@ pub use reason::write_reason;
 pub use references::Reference;
 pub use string::{Copied, Text};
 pub use table::{IdTable, StTable};
+pub use untabled::Proven;
 pub use version::{Unsupported, Version};
 
 pub use crate::limits::Limits;

@@ -23,3 +23,4 @@ mod process;
 mod python;
 mod ractors;
 mod show;
+mod untabled;
