@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use prototypes::{Condition, Library};
+use prototypes::condition::Condition;
+use prototypes::Library;
 
 fuzz_target!(|text: &str| {
     let (condition, prototype) = text.split_once('\n').unwrap_or((text, ""));

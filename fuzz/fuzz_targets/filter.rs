@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use prototypes::{Filter, Where};
+use prototypes::filter::{Filter, Where};
 
 fuzz_target!(|text: &str| {
     let place = Where {

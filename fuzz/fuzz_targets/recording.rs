@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Library, Prepared, Show};
+use prototypes::show::{CallValues, Prepared, Show};
+use prototypes::Library;
 use recording::{
     Call, CallEdge, CallRecord, Copies, Decoder, Definition, Event, EventKind, Function, Guest,
     Head, Kind, Line, Merge, Module, Place, Recording, ReturnRecord, Scan, Segment, Site, Step,

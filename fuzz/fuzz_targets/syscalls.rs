@@ -4,7 +4,10 @@
 
 use capture::{CopyLimits, GuestAccess, Registers, Returned, run};
 use libfuzzer_sys::fuzz_target;
-use prototypes::{Bundle, Captures, Detail, Programs, Prototype};
+use prototypes::bundle::Bundle;
+use prototypes::show::Captures;
+use prototypes::{Detail, Programs};
+use prototypes::types::Prototype;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,7 +23,7 @@ const LIMITS: CopyLimits = CopyLimits {
 const LONGEST: usize = 16 << 20;
 
 static NAMES: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| prototypes::system_calls().map(|(_, name)| name).collect());
+    LazyLock::new(|| prototypes::bundle::system_calls().map(|(_, name)| name).collect());
 
 /// The numbers of commands and of all names.
 static NUMBERS: LazyLock<[Vec<u64>; 2]> = LazyLock::new(|| {

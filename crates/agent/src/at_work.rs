@@ -1,4 +1,5 @@
-//! One thread at a time does what the command requests of a VM.
+//! One thread at a time does what the command requests of a VM. Used by `languages::php::jobs`,
+//! `languages::python::jobs`, `languages::php::births::counting` and others.
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `call`, `probes`, `system_calls` | what the routine calls: functions, points in mid-function, system calls |
 //! | `quick` | the short way of a function's call that needs no vector registers |
-//! | `own`, `notices`, `locks`, `loader`, `children`, `wait`, `pulse` | our own hooks, and waits for the command |
+//! | `own_hooks`, `notices`, `locks`, `loader`, `children`, `wait`, `pulse` | our own hooks, and waits for the command |
 //! | `hooked`, `ticket` | a call; what its return must know |
 //! | `selection`, `scripted`, `places` | whether a call is wanted; which function of the VM, which line of the script |
 //! | `events`, `x87`, `captures`, `counts`, `finish` | the event's record, or the figures in its place |
@@ -50,7 +50,7 @@ mod languages;
 mod loader;
 mod locks;
 mod notices;
-mod own;
+mod own_hooks;
 mod places;
 mod pool;
 mod probes;

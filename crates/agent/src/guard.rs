@@ -1,4 +1,5 @@
-//! A panic in the agent ends the agent's work, not the guest.
+//! A panic in the agent ends the agent's work, not the guest. Used by `languages::php::births::counting`,
+//! `births::living`, `languages::python::births::census` and others.
 //!
 //! The panic handler goes back to the caller of the agent's Rust code ([`routine::escape`]). As long as nothing panics
 //! this costs nothing, also in hooked calls.

@@ -1,5 +1,5 @@
 //! Where a thread of the guest comes into the agent to do what the command requests. What a VM is asked to do, each language's folder does
-//! ([`languages`]).
+//! ([`languages`]). Used by `calls::notices`.
 //!
 //! ```text
 //!   thread in a remote call ──► enter ──► the VM's language: makes the VM call us at a safe point, or takes its lock

@@ -1,5 +1,6 @@
 //! What the agent does inside the VM of each language: a folder a language, and one table of them. The rest of the agent asks the
-//! table, and names none. A language whose VM is never called (Perl) has no entry: it is read from outside.
+//! table, and names none. A language whose VM is never called (Perl) has no entry: it is read from outside. Used by
+//! `jobs`.
 
 mod entry;
 mod functions;

@@ -1,5 +1,4 @@
-//! What a program without libc must provide itself: system calls, tables, and
-//! memory functions.
+//! What a program without libc must provide itself: system calls, tables, and memory functions.
 
 pub mod bound;
 #[cfg_attr(

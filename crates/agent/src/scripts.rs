@@ -1,4 +1,5 @@
 //! The text that a VM evaluates for the command ([`SCRIPT`]): the string that results is copied to where the text was.
+//! Used by `languages::python::evaluation` and `languages::ruby::evaluation`.
 
 use crate::memory::direct::Direct;
 use crate::shared::SCRIPT;

@@ -1,4 +1,5 @@
-//! The statics that command and agent share; the command finds them by their names in the agent's file.
+//! The statics that command and agent share; the command finds them by their names in the agent's file. Used by
+//! `languages::php::births::counting`, `languages::ruby::jobs`, `languages::python::births::counting` and others.
 
 use core::sync::atomic::AtomicBool;
 use wire::accounts::{ACCOUNTS, Account};

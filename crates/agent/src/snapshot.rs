@@ -1,4 +1,5 @@
-//! A snapshot of the heap, without the guest standing still while it is written.
+//! A snapshot of the heap, without the guest standing still while it is written. Used by `jobs`,
+//! `languages::ruby::jobs` and `languages::python::jobs`.
 //!
 //! ```text
 //!   guest, with the VM's lock                     child: a copy of the guest at that moment

@@ -1,7 +1,8 @@
 //! The records of `lancet calls`: `process`, then `call`…, `signal`…, `fork`…, `end`… in the order in which calls end, so that
 //! each call is one object: inner calls before the call around them. With `-c`: `row`…, `total`, behind `verdict`…, `descriptors` and
 //! `still_open`… with `--preset files`, behind `allocations` and `not_freed`… with `--preset alloc`. With `--now`: `process`,
-//! `deadlock`…, `standstill`, `gathered`…, `thread`…. The last record is `losses`.
+//! `deadlock`…, `standstill`, `gathered`…, `thread`…. The last record is `losses`. Used by `page`, and by crate
+//! `report`.
 //!
 //! What is made of several processes together, as the rows of `-c`, has a `process` for each of them before all else.
 

@@ -2,7 +2,7 @@
 //! `site`, `owner`), `allocated`…, `garbage`…, `stack`…, `equal_texts`…, `same_name`…, `sparse`…, `losses`. With `--path ADDRESS`:
 //! `process`, `snapshot`, `note`…, `path`, `losses`; with `--path CLASS`: `way`… in the place of `path`; with `--diff`: `process`
 //! and `snapshot` (of the later one), `note`…, `diff`, `holder`…, `change`…, `new_at`…, `losses`. Behind a list of which rows were
-//! left out (`--top`) stands a `rest`.
+//! left out (`--top`) stands a `rest`. Used by `page` and `rss`, and by crate `report`.
 //!
 //! `retained`, `garbage` and the other words are those of docs/heap.md.
 

@@ -1,4 +1,4 @@
-//! The records of `lancet mem`.
+//! The records of `lancet mem`. Used by `page`, and by `report::mem::json`.
 //!
 //! Of one look at one process: `process`, `look`, `verdict` and `leak`…, then of who holds the memory `row`… and `before`… in
 //! the order asked for, `total`, `own`…, `resident`; of what grew (`--every`; for a started program, or a process

@@ -1,6 +1,7 @@
 //! The records of `lancet patch`: `process`, then with `--dry-run` `plan`… and `file`…, `setting`… or `script`…; else `patch`…,
 //! `setting`…, `script`…, `once` of what was applied, is listed or was undone, then `stop`. With `--remedies`: `remedy`…. Last `losses`:
-//! what could not be done in one of several processes, and what could not be undone.
+//! what could not be done in one of several processes, and what could not be undone. Used by `page`, and by
+//! `report::patch::json`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Places in programs: lines and functions of scripts, and addresses.
+//! Places in programs: lines and functions of scripts, and addresses. Used by `calls`, `heap` and others here, and by
+//! crate `report`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The process that records are of, and the VMs in it.
+//! The process that records are of, and the VMs in it. Used by `calls`, `heap` and others here, and by crate `report`.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,6 @@
 //! The records of `lancet profile`: `process`…, `verdict`, `profile`, then `function`…, those with most own samples first; with `--diff`
-//! `verdict`, `profile_difference` and `function_difference`… in their place; last `losses`.
+//! `verdict`, `profile_difference` and `function_difference`… in their place; last `losses`. Used by `page`, and by
+//! `report::profile::json` and `report::profile::difference`.
 
 #[cfg(test)]
 use schemars::JsonSchema;

@@ -1,6 +1,7 @@
 //! The records of `lancet heap --rss`: `process`, `ledger`, `note`…, `finding`…, `row`…, `malloc` and `arena`…, `allocator`,
 //! `vm_heap`…, `compaction`…, `thread`…, `kernel`, and last `losses`. Of the file of a snapshot `process`, `ledger`, `finding`…,
-//! `row`…, `allocated`… and `losses`; null is what a snapshot does not keep.
+//! `row`…, `allocated`… and `losses`; null is what a snapshot does not keep. Used by `page`, and by
+//! `report::rss::saved` and `report::rss::json`.
 
 #[cfg(test)]
 use schemars::JsonSchema;

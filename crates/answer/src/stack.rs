@@ -2,7 +2,7 @@
 //! `stack` and its `frame`…, the innermost frame first. With `--gc`: `scan`…, and with `--measure` `collections`…. With
 //! `--for`, `--every` or a started program: `process`…, `looks`, `place`…, `lock`…. Of files (`FILE`, `--gem`, `--process`): `file`…, then
 //! `function`…, the biggest frame first; with `--chains` `chain`…, the deepest first; with `--diff OLD NEW` `difference` and
-//! `change`…, what grew most first. The last record is `losses`.
+//! `change`…, what grew most first. The last record is `losses`. Used by `calls` and `page`, and by crate `report`.
 
 use std::collections::BTreeMap;
 

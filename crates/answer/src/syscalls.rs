@@ -1,6 +1,6 @@
 //! The records of `lancet syscalls`: those of `lancet calls`, with `syscall` in the place of `call`, and with `-c` `count`… and
 //! `sum` in the place of `row` and `total`. `--blocked` is what `--now` is there, and `--leaks` what `--preset files` is. The
-//! text is strace's, as the lines of `lancet syscalls` show it.
+//! text is strace's, as the lines of `lancet syscalls` show it. Used by `page`, and by `report::syscalls::summary`.
 
 #[cfg(test)]
 use schemars::JsonSchema;

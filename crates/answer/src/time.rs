@@ -1,4 +1,4 @@
-//! Time in records.
+//! A length of time as records have it, in nanoseconds. Used by crate `report`.
 
 /// A length of time, as records have it.
 pub fn nanos(time: std::time::Duration) -> u64 {

@@ -1,4 +1,5 @@
 //! The records of `lancet tune`: of an audit `check`…, the worst first, `summary` and `losses`; with `--events` `event`…, `end` and `losses`.
+//! Used by `page`, and by `report::tune::json` and `report::tune::events::json`.
 
 use std::collections::BTreeMap;
 

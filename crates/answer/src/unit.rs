@@ -1,5 +1,6 @@
 //! What the numbers of records are of, for whoever shows them to people. Names that end in `_ns` or hold `bytes` say it themselves; what
-//! others are of is said here, and a test holds that each number of a record has its unit.
+//! others are of is said here, and a test holds that each number of a record has its unit. Used by
+//! `report::forms::markdown::cells`.
 
 /// What a number is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,20 +16,18 @@
 //! remainder are always the total; the property tests hold it to that.
 
 mod census;
-mod counts;
 mod growth;
-mod key;
 mod leak;
 mod merge;
 mod report;
 mod view;
 
-pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount};
-pub use counts::{Alive, Counts, Delta};
+pub use census::{
+    Alive, Census, Counts, Delta, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount,
+};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
-pub use key::Key;
 pub use leak::{Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};
 pub use merge::{MERGED_PID, merge};
 pub use report::{Report, Rest, Row};
-pub use view::{By, Fold, Order, View};
+pub use view::{By, Fold, Key, Order, View};
 pub use wire::ledger::Uncollected;

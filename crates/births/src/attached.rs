@@ -1,15 +1,16 @@
 //! Running processes that `mem` has opened: they are watched, counted and left here. [`inject::lifecycle`] owns them.
+//! Used by `lancet::commands::mem::attached`.
 
-mod heard;
+mod notices;
 
 use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
 use crate::session::{Event, Grants, LOOK, Options, Session, Shared, Timing};
-use heard::Heard;
 use inject::image::Image;
 use inject::lifecycle::Processes;
+use notices::Notices;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::refusals::{Program, Refusals};
@@ -60,7 +61,7 @@ pub struct Attached {
     aside: BTreeMap<i32, Census>,
     opened_at: Instant,
     pauses: Pauses,
-    heard: Heard,
+    heard: Notices,
 }
 
 /// A process from the moment it was opened until it ends or runs another program.
@@ -120,7 +121,7 @@ impl Attached {
             aside: BTreeMap::new(),
             opened_at: Instant::now(),
             pauses: Pauses::default(),
-            heard: Heard::default(),
+            heard: Notices::default(),
         }
     }
 

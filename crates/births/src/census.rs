@@ -1,4 +1,5 @@
-//! Converts a guest's tally to a census of the analysis.
+//! Converts a guest's tally, as the agent has counted it, to a census, as the analysis takes it. Used by `attached` and
+//! `tracked`, and by `lancet::commands::mem::started`.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,5 @@
-//! Results of earlier looks at each guest, which the verdict on leaks needs.
+//! Results of earlier looks at each guest, which the verdict on leaks needs. Used by `attached`, and by
+//! `lancet::commands::mem::started`.
 //!
 //! - **Late deaths**: objects that had outlived the interval of their birth and died nevertheless. A thread that waits for
 //!   its next request keeps objects of the last one, and several threads have such objects of several intervals; a full

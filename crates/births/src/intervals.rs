@@ -1,5 +1,5 @@
 //! The time of watching, divided into a few intervals of about the same length, so that a census tells how many of the
-//! births of each still live.
+//! births of each still live. Used by `attached`, `census` and others here, and by crate `lancet`.
 //!
 //! ```text
 //!   epochs      0   1   2   3   4   5   6   7   8   9      each birth carries the number of its own

@@ -1,4 +1,4 @@
-//! Reads the agent's books from outside.
+//! Reads the agent's books from outside. Used by `postmortem`, `session` and others here, and by crate `lancet`.
 //!
 //! Texts, frames and call paths are written once and never change, so they are kept here between two readings; sites and
 //! kinds are read anew.

@@ -9,7 +9,6 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
-mod lines;
 mod numbers;
 pub mod objects;
 pub mod postmortem;

@@ -1,4 +1,5 @@
-//! Reads the agent's numbers of heap slots from outside ([`wire::slots`]).
+//! Reads the agent's numbers of heap slots from outside ([`wire::slots`]). Used by `session::snapshot`, `objects` and
+//! `postmortem`.
 
 use inject::records::ReadRecords;
 use process::error::Result;

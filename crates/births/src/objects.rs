@@ -1,4 +1,5 @@
-//! Reads the objects of an open guest one by one from outside, while it runs.
+//! Reads the objects of an open guest one by one from outside, while it runs. Used by `session::epochs` and `tracked`,
+//! and by `lancet::commands::companion::blocks`.
 //!
 //! A census has counted them before, so garbage that had not been swept is gone.
 

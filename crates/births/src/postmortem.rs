@@ -1,4 +1,4 @@
-//! Counts the living objects of a guest that can no longer run code, from outside.
+//! Counts the living objects of a guest that can no longer run code, from outside. Used by `session`.
 //!
 //! At the kernel's exit stop a process's memory is complete, but none of its threads will run again: no
 //! collection is possible, and the VM's functions cannot be called. What can be read is every slot in

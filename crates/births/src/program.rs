@@ -1,5 +1,6 @@
 //! A program that `mem` starts: the agent is in it before its first instruction, and births are counted from the
-//! moment its VM is made ([`crate::session`] has the steps; [`inject::lifecycle`] owns its processes).
+//! moment its VM is made ([`crate::session`] has the steps; [`inject::lifecycle`] owns its processes). Used by
+//! `lancet::commands::mem::started`.
 
 use crate::intervals::Intervals;
 use crate::session::{Event, Grants, Session, Shared};

@@ -1,4 +1,5 @@
-//! A session with one open guest: a process that was entered (crate `enter`), and the agent's books of its births.
+//! A session with one open guest: a process that was entered (crate `enter`), and the agent's books of its births. Used
+//! by `attached`, `tracked` and others here, and by crate `lancet`.
 
 mod accounts;
 mod epochs;

@@ -1,4 +1,5 @@
-//! Whether a figure grows steadily from look to look: what one object holds, or the resident memory of a process.
+//! Whether a figure grows steadily from look to look: what one object holds, or the resident memory of a process. Used
+//! by `earlier`.
 //!
 //! ```text
 //!   what is appended to for ever      100  140  180  220  260     grows

@@ -1,4 +1,5 @@
-//! Counts the births of blocks of code that a program marks itself, for the doors from inside (gem and wheel).
+//! Counts the births of blocks of code that a program marks itself, for the doors from inside (gem and wheel). Used by
+//! `lancet::commands::companion::blocks`.
 //!
 //! ```text
 //!   blocks       ──────┬── first ──────────────────────┬──────

@@ -1,4 +1,5 @@
-//! Finds memory that was allocated while we watched and is not freed, by function and script line.
+//! Finds memory that was allocated while we watched and is not freed, by function and script line. Used by `summary`
+//! and `live::guest::announced`, and by `report::calls::not_freed` and `report::calls::format`.
 //!
 //! As of [descriptors](crate::descriptors), what is there follows from the order of events, because addresses are used again:
 //!
@@ -22,7 +23,7 @@ use crate::descriptors::part_of;
 use crate::event::{At, Call, Return};
 use crate::site::{Key, Site};
 use effect::Effect;
-use prototypes::Memory;
+use prototypes::show::Memory;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;

@@ -1,9 +1,10 @@
-//! The conditions `--where` and `--min-time`, compiled for one function.
+//! The conditions `--where` and `--min-time`, compiled for one function. Used by `filter` and `live::guest::plan`.
 
 use crate::options::Options;
 use prototypes::capture::Range;
+use prototypes::condition::Condition;
 use prototypes::condition::{Compiled, Unfit};
-use prototypes::{Condition, Prototype};
+use prototypes::types::Prototype;
 use routine::frame::Guard;
 use std::time::Duration;
 use wire::calls::want;

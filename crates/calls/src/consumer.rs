@@ -1,4 +1,5 @@
-//! The interface of consumers of calls: lines, a table, a file.
+//! The interface of consumers of calls: lines, a table, a file. Used by `filter`, `in_function` and others here, and by
+//! the crates `report` and `lancet`.
 
 use crate::descriptors::Held;
 use crate::event::Event;

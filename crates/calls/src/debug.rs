@@ -1,7 +1,8 @@
 //! `-D`: messages about what lancet itself does, on standard error. The numbers are
-//! ltrace's, octal.
+//! ltrace's, octal. Used by `live::family`, `live::guest::life` and others here, and by crate `lancet`.
 
-use crate::{Message, Options};
+use crate::message::Message;
+use crate::options::Options;
 use std::fmt::Arguments;
 
 /// The bit of messages on progress.

@@ -1,4 +1,5 @@
-//! Finds descriptors that were opened while we watched and are still open, by system call and script line.
+//! Finds descriptors that were opened while we watched and are still open, by system call and script line. Used by
+//! `allocations`, `live::guest::descriptors` and others here, and by crate `report`.
 //!
 //! A descriptor is a number within its process, and numbers are used again. What is open follows from the order of events:
 //!

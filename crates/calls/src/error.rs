@@ -1,4 +1,5 @@
-//! Why a source or a recording could not be opened or read.
+//! Why a source or a recording could not be opened or read. Used by `live::bpf`, `live::family` and others here, and by
+//! crate `lancet`.
 
 use crate::live::is_of_kernel;
 use std::io;

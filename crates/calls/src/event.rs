@@ -1,11 +1,12 @@
-//! Events: calls and returns, signals, children, ends, in the order of time.
+//! Events: calls and returns, signals, children, ends, in the order of time. Used by `live::guest::ifuncs`,
+//! `recorder::store` and others here, and by the crates `report` and `lancet`.
 //!
 //! An [`Event`] is made once, by a source, from a record of a ring or an item of a file; filters, formats and the
 //! recorder use it unchanged. The types are those of [`recording`], with pointers to what many calls have in common.
 
 use hooks::rings::Line;
 use process::functions::Function;
-use prototypes::Where;
+use prototypes::filter::Where;
 pub use recording::{End, OfThread, Opened, Return, Signal};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,17 +1,18 @@
 //! Applies `--where` and `--min-time` to recorded calls, by the same code that decides in guests, over the bytes that were copied there.
+//! Used by `lancet::watching::run`.
 
 use crate::conditions::{CallTest, Conditions};
 use crate::consumer::{Consumer, Forgotten, SourceEnd};
 use crate::event::{At, Call, Event, EventKind, Return};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::stacks::{Kept, OpenCalls};
-use crate::{Message, Messages};
 use hooks::rings::Line;
 use process::functions::Function;
 use prototypes::capture::Returned;
 use prototypes::capture::condition::{Facts, holds, line_bits};
-use prototypes::{Captures, Memory};
+use prototypes::show::{Captures, Memory};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

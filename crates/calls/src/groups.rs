@@ -1,12 +1,13 @@
 //! Groups the calls of a preset's functions by more than the function and the script line: by the statement or the name. The grammar is
-//! [`crate::preset`]'s.
+//! [`crate::preset`]'s. Used by `summary`.
 
 use crate::event::{At, Call, Return};
 use crate::memo::Memo;
 use crate::preset::{By, Key, Preset, Rule, normalise};
 use process::functions::Function;
+use prototypes::filter::{Filter, Where};
 use prototypes::outcome::SQLITE_ROW;
-use prototypes::{Filter, Memory, Where};
+use prototypes::show::Memory;
 use std::collections::HashMap;
 use std::iter::repeat_n;
 use std::sync::Arc;

@@ -18,15 +18,15 @@
 //! | `select`, `conditions`, [`filter`] | which calls are hooked, reported and shown |
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
 //! | [`tamper`] | what is injected into system calls |
-//! | [`unmet`] | lines and injections that were asked for and never came |
+//! | [`never_occurred`] | lines and injections that were asked for and never came |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
 //! | [`descriptors`], [`allocations`] | which descriptors are still open; what is allocated and not freed |
 //! | [`memo`] | what was worked out of a thing that many events share |
 //! | [`window`] | which part of a recording is looked at |
 //!
-//! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
-//! [`Messages`].
+//! This crate prints nothing and knows no command line: it is driven by [`options::Options`], and what it has to say goes to
+//! [`message::Messages`].
 
 pub mod allocations;
 mod conditions;
@@ -37,9 +37,11 @@ mod error;
 pub mod event;
 pub mod filter;
 mod groups;
+pub mod in_function;
 mod live;
 pub mod memo;
 pub mod message;
+pub mod never_occurred;
 pub mod options;
 pub mod preset;
 pub mod recorder;
@@ -52,21 +54,10 @@ pub mod source;
 pub mod stacks;
 pub mod summary;
 pub mod tamper;
-pub mod unmet;
 pub mod window;
-pub mod within;
 
-pub use consumer::Consumer;
 pub use error::Error;
-pub use event::{Event, EventKind};
 pub use hooks::policy::is_told_at_entry_only;
 pub use hooks::rings::{Line, Losses};
 pub use live::Family;
-pub use memo::Memo;
-pub use message::{Lost, Message, Messages};
-pub use options::{By, Options};
 pub use process::functions::Function;
-pub use recorder::{Destination, Recorder, Recording};
-pub use replay::Replay;
-pub use signatures::Signatures;
-pub use source::{Flow, Source};

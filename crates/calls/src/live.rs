@@ -5,29 +5,29 @@
 //! | `family` | [`Family`]: all processes that are traced, and their events in the order of time |
 //! | `process` | one of them: hooked, or seen by BPF programs or its tracer alone |
 //! | `guest` | one traced process: hooked as the selection says, read, left |
-//! | `known` | what numbers and addresses in a guest's records mean |
+//! | `lookup` | what numbers and addresses in a guest's records mean |
 //! | `names` | functions that are selected by their names in a script's language |
 //! | `callers` | the native frames around a call |
 //! | `mapped` | which stack an address is on |
 //! | `pace` | how much of each ring is read at once |
 //! | `traced` | system calls that a tracer sees: of a program before it can be hooked |
 //! | `stepped` | and of a process in which nothing is changed |
-//! | `led` | and of a process that is hooked later |
+//! | `hooked_later` | and of a process that is hooked later |
 //! | `leads` | what all such processes share, and when BPF programs see them |
 //! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
-//! | `beside` | the kernel's own count of system calls, taken beside hooks |
+//! | `kernel_count` | the kernel's own count of system calls, taken beside hooks |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
 //! | `unreturned` | calls that have not returned when their process is left |
 //! | `unseen` | what hooks do not see of a process's system calls |
 
-mod beside;
 mod bpf;
 mod callers;
 mod family;
 mod guest;
-mod known;
+mod hooked_later;
+mod kernel_count;
 mod leads;
-mod led;
+mod lookup;
 mod mapped;
 mod names;
 mod pace;

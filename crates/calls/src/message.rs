@@ -1,4 +1,5 @@
-//! Messages for the user while calls are watched: how hooking went, what could not be done, what got lost.
+//! Messages for the user while calls are watched: how hooking went, what could not be done, what got lost. Used by
+//! `filter`, `in_function` and others here, and by crate `lancet`.
 //!
 //! The library only makes these values; the program that drives it decides where they go ([`Messages`]). Their text is one line without
 //! the program's name. All wording is in `wording`, in one place.

@@ -1,4 +1,5 @@
-//! The options of a run: what the user wants to know of calls, independent of the command line.
+//! The options of a run: what the user wants to know of calls, independent of the command line. Used by
+//! `live::process`, `conditions` and others here, and by crate `lancet`.
 
 use crate::debug::Debug;
 use crate::message::Messages;
@@ -6,7 +7,8 @@ use crate::preset::{Preset, Rule};
 use crate::recorder::Recording;
 use crate::tamper::Inject;
 use crate::window::Between;
-use prototypes::{Condition, Filter};
+use prototypes::condition::Condition;
+use prototypes::filter::Filter;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -107,7 +109,7 @@ pub struct Options {
     pub array: u32,
     /// Native frames around each call; 0 = none are copied.
     pub frames: usize,
-    /// Whether to work as ltrace does where lancet would do otherwise, and send no [`Message`](crate::Message) of progress.
+    /// Whether to work as ltrace does where lancet would do otherwise, and send no [`Message`](crate::message::Message) of progress.
     pub ltrace: bool,
     /// Whether each function that cannot be hooked is named with the reason; otherwise those that were not requested by name are only
     /// counted.
@@ -124,7 +126,7 @@ const SHORT_WAITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duratio
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
     /// (a statement, a name), which descriptors are open, what is not freed, nor which call is within another, so for a preset that needs
-    /// that, and for `within`, calls are reported.
+    /// that, and for `in_function`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
             let together = |rule: &Rule| rule.by.is_some() || rule.whole;

@@ -1,4 +1,5 @@
-//! Presets: files that name the functions to hook for a question, and how their calls are grouped.
+//! Presets: files that name the functions to hook for a question, and how their calls are grouped. Used by `groups`,
+//! `options` and others here, and by crate `lancet`.
 //!
 //! They are files, `crates/calls/presets/*.preset`, and users may write their own (`--preset ./mine.preset`):
 //!
@@ -40,7 +41,7 @@ mod statement;
 
 pub use statement::{Dialect, normalise};
 
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use std::str::FromStr;
 
 /// The presets that come with lancet.
@@ -301,7 +302,7 @@ fn key<'t>(words: &mut impl Iterator<Item = &'t str>) -> Result<Key, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prototypes::Where;
+    use prototypes::filter::Where;
 
     #[test]
     fn those_that_lancet_brings_along_are_right() {

@@ -1,4 +1,5 @@
-//! `--record`: writes calls into a file, and passes them on to the format that shows them, if there is one.
+//! `--record`: writes calls into a file, and passes them on to the format that shows them, if there is one. Used by
+//! `live::guest::recorded`, `live::guest::straight` and others here, and by crate `lancet`.
 //!
 //! There are two ways into the file, and both write it by [`Store`]. If nothing else is done with a call, its record goes from the ring
 //! into the file as it is (`live::guest::straight`); a call that is shown too, or was read from another recording, comes as an [`Event`].

@@ -1,4 +1,4 @@
-//! `lancet calls FILE`: the source of events that were recorded.
+//! `lancet calls FILE`: the source of events that were recorded. Used by `lancet::watching::run`.
 //!
 //! Events are merged by time if each is shown (`recording::Merge`). A table needs no order between threads: the segments of the
 //! file are counted on all processors ([`tally`](self)), unless the request needs events in their order: a preset that groups
@@ -8,14 +8,15 @@
 mod names;
 mod tally;
 
+use crate::Error;
 use crate::consumer::Consumer;
 use crate::event::{At, Event, EventKind, Opened};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
 use crate::window::Window;
-use crate::{Error, Message, Messages};
 use hooks::rings::Losses;
 use names::Names;
 use recording::{Merge, Recording, Wanted};

@@ -1,4 +1,5 @@
-//! Selects by the filters which functions are hooked, and whether and how a reported call is shown.
+//! Selects by the filters which functions are hooked, and whether and how a reported call is shown. Used by
+//! `live::guest`, `live::guest::early`, `live::guest::plan` and others.
 //!
 //! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the calling
 //! module, `-l` by the called one). Lancet hooks only entries; the return address shows which module called, and a module calls
@@ -10,7 +11,7 @@ use crate::preset::Preset;
 use hooks::OTHERS;
 use hooks::probes::{self, Probe};
 use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
-use prototypes::{Filter, Where, filter::any_matches};
+use prototypes::filter::{Filter, Where, any_matches};
 use std::collections::{HashMap, HashSet};
 use std::slice;
 use strsim::levenshtein;
@@ -137,13 +138,14 @@ impl Selection {
 
     /// The system calls to hook.
     pub fn system_calls(&self) -> Vec<Function> {
-        let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
+        let named =
+            prototypes::bundle::system_calls().map(|(number, name)| (u64::from(number), name));
         self.shown_of(named.chain([(OTHERS, UNKNOWN)]))
     }
 
     /// Returns the system calls of 32-bit programs that are shown; `added` is added to their numbers.
     pub fn system_calls_of_32_bits(&self, added: u64) -> Vec<Function> {
-        let named = prototypes::system_calls_of_32_bits();
+        let named = prototypes::bundle::system_calls_of_32_bits();
         self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
     }
 
@@ -152,8 +154,8 @@ impl Selection {
         let of = |number: u64| u32::try_from(number).ok();
         let name = match number {
             OTHERS => Some(UNKNOWN),
-            number if number < added => prototypes::system_call(of(number)?),
-            number => prototypes::system_call_of_32_bits(of(number - added)?),
+            number if number < added => prototypes::bundle::system_call(of(number)?),
+            number => prototypes::bundle::system_call_of_32_bits(of(number - added)?),
         };
         let shown = self.shown_of(name.map(|name| (number, name)).into_iter());
         shown.into_iter().next()

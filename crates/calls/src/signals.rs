@@ -1,4 +1,5 @@
-//! Signals by name.
+//! Signals by name: from a number to its name and back. Used by `message::wording`, and by the crates `lancet` and
+//! `report`.
 
 use std::ffi::CStr;
 

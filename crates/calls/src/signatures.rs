@@ -1,5 +1,6 @@
 //! Finds the prototype of a function: from `-F`, from the user's files, from those that come with lancet, and from the
-//! library's own debug information.
+//! library's own debug information. Used by `filter`, `live::family` and others here, and by the crates `report` and
+//! `lancet`.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +11,8 @@ use crate::Error;
 use hooks::probes::Probe;
 use process::functions::{Function, Functions, ModuleSymbols};
 use prototypes::dwarf::{self, Signature};
-use prototypes::{Detail, Library, Programs, Prototype, Search};
+use prototypes::types::Prototype;
+use prototypes::{Detail, Library, Programs, Search};
 
 /// Prototypes, which are searched for when they are first needed.
 pub struct Signatures {

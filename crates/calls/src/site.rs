@@ -1,4 +1,4 @@
-//! What the rows of a table of calls are made by.
+//! What the rows of a table of calls are made by: the function that is called and the script line that calls.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The interface of sources of calls: open guests and started programs (`live::family`), or a file (`replay`).
+//! The interface of sources of calls: open guests and started programs (`live::family`), or a file (`replay`). Used by
+//! `live::family`, `replay` and others here, and by the crates `lancet` and `report`.
 
 use crate::Error;
 use crate::consumer::Consumer;
@@ -49,7 +50,7 @@ pub trait Source {
     }
 
     /// Ends the source; what was reported before can still be read. Processes that could not be left, like all losses and
-    /// refusals, are reported by messages ([`Message::lost`](crate::Message::lost)).
+    /// refusals, are reported by messages ([`Message::lost`](crate::message::Message::lost)).
     fn leave(&mut self);
 
     /// Returns what guests counted instead of reporting each call.

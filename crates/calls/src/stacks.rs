@@ -1,4 +1,5 @@
-//! Keeps track of open calls: entries without their return, by ring and by stack.
+//! Keeps track of open calls: entries without their return, by ring and by stack. Used by `filter`, `in_function` and
+//! others here, and by crate `report`.
 //!
 //! A ring belongs to a thread, but a thread has several stacks (fibers, signal stacks), and a call ends with its return
 //! on its own stack. A call that is left by an exception or a longjmp never returns; that shows when a later call of the

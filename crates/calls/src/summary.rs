@@ -1,4 +1,5 @@
-//! The table of `-c`: how often and how long, by function and script line.
+//! The table of `-c`: how often and how long, by function and script line. Used by `allocations` and `live::lookup`,
+//! and by the crates `report` and `lancet`.
 
 use crate::allocations::{Allocating, Allocations, NotFreed};
 use crate::consumer::{Forgotten, SourceEnd};

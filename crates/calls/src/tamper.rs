@@ -1,6 +1,7 @@
-//! Injections into system calls: results instead of the kernel's, delays, signals and data.
+//! Injections into system calls: results instead of the kernel's, delays, signals and data. Used by
+//! `live::stepped::tampering`, `live::guest::plan` and others here, and by the crates `lancet` and `report`.
 
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::time::Duration;
 use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED, SIGNALLED};
 

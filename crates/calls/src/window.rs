@@ -1,4 +1,5 @@
-//! The part of a recording that is read (`--since`, `--until`).
+//! The part of a recording that is read (`--since`, `--until`). Used by `options` and `replay`, and by
+//! `lancet::watching::args` and `lancet::watching::flags`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Which calls are reported: a condition (`--where`) as words, and what decides it in the guest.
+//! Which calls are reported: a condition (`--where`) as words, and what decides it in the guest. Used by `range`, and
+//! by the crates `prototypes`, `calls`, `agent` and `lancet`.
 //!
 //! A condition is a row of tests that set a flag, and of skips forward over tests whose result does not matter any
 //! more. So it ends, and soon: no skip leads back, and a test reads at most [`LONGEST_TEXT`] bytes.

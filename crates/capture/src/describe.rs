@@ -1,5 +1,6 @@
 //! Texts of words that only a language VM can explain. A hook passes on the text instead of the word, because the
-//! object may be gone when the line is printed.
+//! object may be gone when the line is printed. Used by `condition`, `op` and others here, and by the crates
+//! `prototypes`, `agent` and `calls`.
 //!
 //! The text is passed on like copied memory, as a capture at an address outside of user space ([`address`]), so code
 //! that transports captures also transports texts:

@@ -1,4 +1,4 @@
-//! What a printf format says of the arguments that follow it.
+//! What a printf format says of the arguments that follow it. Used by `run`, and by `prototypes::show::varargs`.
 //!
 //! The grammar is glibc's (`info libc`, "Output Conversion Syntax"), without the positional `%1$d`, which
 //! programs use only for translated text. One scanner for both sides: the hook uses it to find the strings to

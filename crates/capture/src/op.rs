@@ -1,4 +1,5 @@
-//! The operations of capture programs, and how each is one word.
+//! The operations of capture programs, and how each is one word. Used by `condition`, `run` and others here, and by the
+//! crates `prototypes`, `calls`, `tracepoint` and `syscalls`.
 //!
 //! The machine has two registers, `v` (an address) and `n` (a number), and a stack of *bases*: the address
 //! of the block that [`Op::Member`] and its kin count from. [`Op::Open`] pushes `v` as base, [`Op::Each`]

@@ -1,6 +1,6 @@
 //! What the result of a call says of it: whether it failed, and how many bytes it moved or got. Which function says it how is
 //! known to the command alone (`prototypes::outcome`); the agent, which counts calls where they are made, is told by a word of
-//! the function's hook.
+//! the function's hook. Used by the crates `prototypes`, `agent` and `calls`.
 
 /// Which results mean failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! A test of one integer register that decides most of a condition: a hook makes it before it saves anything else.
+//! A test of one integer register that decides most of a condition: a hook makes it before it saves anything else. Used
+//! by `calls::conditions`.
 
 use crate::condition::{self, Relation};
 

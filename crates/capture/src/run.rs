@@ -1,4 +1,5 @@
-//! The interpreter of capture programs.
+//! The interpreter of capture programs: it copies what a program's words say of a call. Used by `condition`, and by
+//! most crates above.
 
 use crate::describe::What;
 use crate::format::{ConversionKind, Conversions};

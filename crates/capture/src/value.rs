@@ -1,4 +1,5 @@
-//! Values of a language VM in conditions. Crate `capture` knows no VM, so it reads them through [`Values`].
+//! Values of a language VM in conditions. Crate `capture` knows no VM, so it reads them through [`Values`]. Used by
+//! `condition`, and by the crates `agent` and `prototypes`.
 
 use crate::describe::What;
 use crate::op::Source;

@@ -1,4 +1,5 @@
-//! Heap snapshots from core files: gcore's, or the kernel's.
+//! Heap snapshots from core files: gcore's, or the kernel's. Used by `lancet::commands::heap::run` and
+//! `lancet::commands::heap::args`.
 //!
 //! `frames` reads the memory of a core: its segments, and for pages that it lacks the mapped files. The VM is found by the symbols of those
 //! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.
@@ -8,7 +9,7 @@ use crate::expected::module_of;
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
 use heap::{About, Budget, Builder, Snapshot};
-use languages::snapshot::{Heap, found};
+use languages::snapshot::{Heap, heap_source};
 use languages::{ALL, Entry};
 use process::modules::open_regular;
 use std::ops::Range;
@@ -74,7 +75,7 @@ pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
     }
     let modules = core.modules();
     let until = Instant::now() + options.patience;
-    let found = Found {
+    let found = HeapSource {
         core: &core,
         modules: &modules,
         about: about(path, &core, options.contents),
@@ -100,14 +101,14 @@ fn about(path: &Path, core: &Core, contents: bool) -> About {
 }
 
 /// A core file that is read.
-struct Found<'a> {
+struct HeapSource<'a> {
     core: &'a Core,
     modules: &'a Modules,
     about: About,
     until: Instant,
 }
 
-impl Found<'_> {
+impl HeapSource<'_> {
     fn builder(&self, language: Language, version: String) -> Builder {
         let about = About {
             language: language.description().prefix.to_owned(),
@@ -125,7 +126,7 @@ impl Found<'_> {
         let read = |heap: Box<dyn Heap>| {
             let threads = self.core.threads().iter();
             let areas: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
-            let found = found::Found {
+            let found = heap_source::HeapSource {
                 memory: self.core,
                 symbol: &symbol,
                 threads: &areas,

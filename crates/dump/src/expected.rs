@@ -1,5 +1,5 @@
 //! What reading a heap will take, as far as it is known when the process has been copied. None of it is a bound: objects may be smaller than
-//! most, and have any number of references.
+//! most, and have any number of references. Used by `core`, and by `lancet::commands::heap::live`.
 
 use frames::live::loaded::{Loaded, Modules};
 use heap::Budget;

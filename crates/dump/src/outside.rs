@@ -1,4 +1,5 @@
 //! A process whose VM is not called: it is copied wherever it stands, and its heap is read from the copy's memory alone.
+//! Used by `guest`.
 //!
 //! No safe point is awaited, because these VMs (Perl, PHP) have no function that lets another thread request one. So the copy may be in the
 //! middle of a change: a list that is half linked, a block that is being moved. What cannot be read for this reason is counted and
@@ -11,7 +12,7 @@ use heap::Builder;
 use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use languages::snapshot::copied::{CopiedProcess, lost};
-use languages::snapshot::found::Found;
+use languages::snapshot::heap_source::HeapSource;
 use languages::snapshot::{FindHeap, ReadAlone};
 use process::error::{Error, Result};
 use process::rss::Resident;
@@ -78,7 +79,7 @@ impl Outside {
         let pid = copy.parent();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let symbol = |name: &str| self.entered.functions().symbol(name);
-        let found = Found {
+        let found = HeapSource {
             memory: &copy.memory,
             symbol: &symbol,
             threads: self.entered.threads(),

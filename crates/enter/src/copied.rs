@@ -1,5 +1,5 @@
 //! Asks a guest for a copy of itself ([`wire::snapshot`]): the part that is the same for every VM, and for a process that is asked wherever
-//! it stands.
+//! it stands. Used by `entered::copied`, `languages::python::snapshot` and others here, and by crate `dump`.
 
 use inject::records::ReadRecords;
 use process::control_group::{room_of, tasks_left};

@@ -1,31 +1,34 @@
-//! The copy of a guest, seen from lancet.
+//! The copy of a guest, seen from lancet: found, begun, read through its pipe until a deadline, and ended. What asks a guest for a copy
+//! (`copied`, the languages' `snapshot`) makes a [`Copy`]; `dump` reads it.
 //!
 //! The guest reports the copy's process id. It is believed only if the kernel says that this process is a child of the guest, runs the same
 //! program, and has the same users, groups and capabilities: a process that has since executed another program, with other rights, must be
-//! neither written to nor killed. What it is, is read again before each effect on it (`child`). The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
-//! whatever file the guest has put there; what is no pipe is not opened.
+//! neither written to nor killed. What it is, is read again before each effect on it (`child`). The pipe is opened through
+//! `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on whatever file the guest has put there; what is no pipe is not
+//! opened.
 
 mod child;
 pub mod confined;
-mod pipe;
 mod silence;
 
 use crate::copied::Copied;
 use child::Child;
 use inject::records::ReadRecords;
 use languages::snapshot::copied::{CopiedProcess, lost};
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use pipe::Pipe;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
 use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
+use silence::{Does, LONGEST, Silence};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -37,6 +40,8 @@ use wire::snapshot::{Collector, Opened, SHARED, Stage};
 const READY: Duration = Duration::from_secs(10);
 /// A copy ends by itself after five minutes, whatever it waits for; it is not waited for until then.
 const LATEST: Duration = Duration::from_secs(280);
+/// Milliseconds between two looks at what a silent copy does.
+const LOOK_AT_SILENT: u16 = 250;
 /// Time between two looks at whether the copy has opened its pipe.
 const LOOK: Duration = Duration::from_micros(100);
 /// Time limit for a killed process to end: the kernel releases its memory first.
@@ -50,7 +55,7 @@ pub struct Copy {
     /// Memory of the copy. Only its agent changes anything there, and only the agent's own data.
     pub memory: GuestMemory,
     /// The reading end of its pipe; reading does not block.
-    pub(crate) pipe: File,
+    pipe: File,
     at: u64,
     starved: fn(i32),
     born: Instant,
@@ -277,6 +282,68 @@ impl Drop for Copy {
         // The error cannot be returned; the copy ends by itself when its pipe is closed.
         if self.child.kill().is_ok() {
             self.child.process.has_ended(ENDING);
+        }
+    }
+}
+
+/// Reads the pipe of one copy. A read fails when the deadline has passed, when the copy has ended, or when it hangs, so that it does not hold
+/// up the command. The time for which the copy has waited for a processor does not count.
+struct Pipe<'a> {
+    copy: &'a Copy,
+    until: Instant,
+}
+
+impl<'a> Pipe<'a> {
+    /// Returns the pipe of a copy, which can be read until the instant `until`.
+    fn new(copy: &'a Copy, until: Instant) -> Self {
+        Pipe { copy, until }
+    }
+
+    /// Why the copy does not go on, if it does not.
+    fn hangs(&self, silence: &Silence) -> Option<String> {
+        let at = self.copy.at().unwrap_or(0);
+        let reason = match silence.look(LONGEST) {
+            Does::Works => return None,
+            Does::Starves => {
+                self.copy.say_starved();
+                return None;
+            }
+            Does::Sleeps => "waits for a lock that another thread had",
+            Does::Runs => "does not return",
+        };
+        Some(format!(
+            "it hangs at the object {at:#x}: a function of its C type {reason}"
+        ))
+    }
+}
+
+impl Read for Pipe<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut silence = None;
+        loop {
+            if self.copy.is_late(self.until) {
+                return Err(io::Error::other("it took too long"));
+            }
+            match (&self.copy.pipe).read(into) {
+                Ok(0) => return Err(io::Error::other(ENDED)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            process::stop::poll_stragglers();
+            let silence = silence.get_or_insert_with(|| Silence::begin(self.copy.pid()));
+            let mut wanted = [PollFd::new(self.copy.pipe.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut wanted, PollTimeout::from(LOOK_AT_SILENT)) {
+                // lancet was stopped by the terminal, for instance: the time without data begins anew.
+                Err(Errno::EINTR) => *silence = Silence::begin(self.copy.pid()),
+                Err(error) => return Err(error.into()),
+                Ok(0) => {
+                    if let Some(reason) = self.hangs(silence) {
+                        return Err(io::Error::other(reason));
+                    }
+                }
+                Ok(_) => {}
+            }
         }
     }
 }

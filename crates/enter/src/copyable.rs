@@ -1,4 +1,5 @@
-//! A process that makes a copy of itself at a safe point of its VM.
+//! A process that makes a copy of itself at a safe point of its VM. Used by `languages`, `languages::entry` and others
+//! here, and by crate `dump`.
 
 use crate::copied::Copied;
 use inject::Timing;

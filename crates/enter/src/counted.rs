@@ -1,4 +1,5 @@
-//! A process whose births are counted.
+//! A process whose births are counted: what every language's VM is asked then, as an interface. Used by `counted_vm`,
+//! `languages::python::counted` and others here, and by crate `births`.
 
 use inject::Timing;
 use inject::resident::Resident;

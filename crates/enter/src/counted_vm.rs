@@ -1,5 +1,5 @@
 //! A process whose births are counted by an agent that a VM is asked through: how it is asked, and how the agent leaves. What differs from VM to
-//! VM is in [`AskedVm`].
+//! VM is in [`AskedVm`]. Used by `languages::php::counted` and `languages::python::counted`.
 //!
 //! If it cannot be asked to leave, the agent is made quiet: its functions then pass everything through, and take themselves out when the VM next
 //! calls one.

@@ -1,4 +1,5 @@
-//! How births are counted until a process is copied.
+//! How births are counted until a process is copied: what a heap snapshot is handed by the command for that. Used by
+//! the crates `births` and `dump`.
 //!
 //! A heap is read without knowing how births are counted, and births are counted without knowing how a heap is read. What the
 //! one needs of the other is here, as data and closures. How a process is opened and what is checked before is not among it.

@@ -1,4 +1,5 @@
 //! A process that contains an agent whose functions are called on its main thread: what all VMs share that are entered in this way.
+//! Used by `languages::php`, `languages::python` and others here, and by crate `dump`.
 //!
 //! ```text
 //!   open ────────► agent mapped, or found; claimed; heartbeat begun

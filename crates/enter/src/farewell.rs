@@ -1,4 +1,4 @@
-//! Why an agent has left by itself.
+//! Why an agent has left by itself. Used by `counted_vm` and `languages::ruby`, and by `births::session::last`.
 
 use inject::resident::Resident;
 use process::error::Result;

@@ -1,4 +1,5 @@
-//! What the agent is given of a VM: addresses of its functions, and what the VM's reader must know.
+//! What the agent is given of a VM: addresses of its functions, and what the VM's reader must know. Used by
+//! `languages::php`, `languages::python::counted`, `languages::python` and others.
 
 use inject::resident::Resident;
 use process::error::Result;

@@ -1,4 +1,5 @@
-//! What evaluates texts.
+//! A VM that evaluates texts, as an interface: each language's folder implements it. Used by `languages`,
+//! `languages::entry` and others here, and by crate `patch`.
 
 use process::error::Result;
 use std::fmt::Debug;

@@ -1,4 +1,5 @@
-//! What a process is opened for.
+//! What a process is opened for, as data: the agent's configuration, and what is done when it is claimed. Used by
+//! `counting`, `languages` and others here, and by the crates `births` and `dump`.
 
 use inject::resident::Resident;
 use process::error::Result;

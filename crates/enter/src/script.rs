@@ -1,5 +1,5 @@
 //! Text that a guest's VM evaluates for us: it is written into the agent, and the answer is
-//! read there.
+//! read there. Used by `languages::python` and `languages::ruby::evaluation`, and by `patch::scripts`.
 
 use inject::resident::Resident;
 use process::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! A process whose garbage collections are timed.
+//! A process whose garbage collections are timed, as an interface. Used by `languages`, `languages::entry` and others
+//! here, and by crate `lancet`.
 
 use process::error::Result;
 use std::fmt::Debug;

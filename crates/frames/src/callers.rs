@@ -1,5 +1,5 @@
 //! Finds the callers of a function that calls nothing and refers to no text: its nearest caller with a name serves as a
-//! hint.
+//! hint. Used by `scan`.
 //!
 //! Decoding all code for that would take longer than everything else. A direct call or jump is one byte and a distance
 //! (E8, E9 rel32), so all bytes are found that would lead to the beginning of a function, and only the functions that

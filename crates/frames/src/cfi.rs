@@ -1,4 +1,5 @@
-//! Reads what the call frame information says about the frame of each function.
+//! Reads what the call frame information says about the frame of each function. Used by `scan`, `decode` and
+//! `functions`.
 //!
 //! `.eh_frame` (x86-64 psABI §4.2.4, LSB Core "Exception Frames") and `.debug_frame` (DWARF 5 §6.4) give
 //! for each address the *canonical frame address*, CFA: the value of rsp before the call pushed the

@@ -1,4 +1,5 @@
-//! How deep does the stack get: the chains of direct calls within a file.
+//! How deep does the stack get: the chains of direct calls within a file. Used by `report::stack::chains` and
+//! `report::stack::chains::table`.
 //!
 //! Each function's code is decoded. A call of another function of the file puts that one's frame below its own, a jump to
 //! one (a tail call) puts it in the place of its own. The bytes of a chain are the sum of its frames, each at its largest.

@@ -1,4 +1,4 @@
-//! Determines from a function's code how deep it takes the stack.
+//! Determines from a function's code how deep it takes the stack. Used by `scan` and `chains`.
 //!
 //! The instructions of one function are decoded once and then followed along every branch, keeping for each
 //! register what is known of it: a distance from the CFA (see `cfi`), a constant, or nothing. The frame is the

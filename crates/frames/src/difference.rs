@@ -1,4 +1,4 @@
-//! Compares the frames of two builds of one file.
+//! Compares the frames of two builds of one file. Used by the crates `report` and `lancet`.
 //!
 //! Functions are compared by their names, demangled and without the hash that the Rust compiler adds, because addresses
 //! change with each build. Functions that share a name (static ones of several files) are compared in the order of their

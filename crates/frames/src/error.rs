@@ -1,4 +1,5 @@
-//! Why the frames of a file or a process cannot be found.
+//! Why the frames of a file or a process cannot be found. Used by `objects`, `live::core` and others here, and by the
+//! crates `calls`, `lancet` and `dump`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Finds the functions of a file.
+//! Finds the functions of a file. Used by `scan`.
 //!
 //! Call frame information names almost all of them, stripped or not. Symbols add those that were compiled without it.
 //! Code that neither covers is decoded, and cut where code is called, pointed to, or follows padding.

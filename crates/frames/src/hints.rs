@@ -1,5 +1,5 @@
 //! Finds hints of what a function without a name does: which functions of other libraries it calls and
-//! which texts it refers to. A reader who knows the program recognises it by them.
+//! which texts it refers to. A reader who knows the program recognises it by them. Used by `live::loaded` and `scan`.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! Finds the names of the functions that a file calls through the loader: those of other libraries, and its own where another
-//! library may put one in their place.
+//! library may put one in their place. Used by `hints`, `live::loaded` and `scan`.
 //!
 //! A call to another library goes through a slot of the global offset table that the loader fills, and a
 //! relocation says with what (`R_X86_64_JUMP_SLOT`, `R_X86_64_GLOB_DAT`; gABI "Relocation", "Dynamic

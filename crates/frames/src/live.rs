@@ -11,30 +11,30 @@
 //! | `repeats` | which rows of a stack come again and again? |
 //! | `state` | what does a thread do: the kernel's account, the VM's, and that of its native frames |
 //! | `owners` | whose lock of the C library does a thread wait for? |
-//! | `ties` | all of that put together: which thread waits for which? |
+//! | `activity` | all of that put together: which thread waits for which? |
 //! | `circles` | who waits in a circle, and who holds others up? |
 //! | `gathered` | which threads wait in one function, and who is further in its caller? |
-//! | `question` | which name does a thread ask a name server for? |
+//! | `name_lookup` | which name does a thread ask a name server for? |
 //! | `recorder` | which memory does a reader ask for? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
 //! All of it reads copies (`process::snapshot`), because the guest runs on meanwhile.
 
-mod again;
+pub mod activity;
+mod between_looks;
 pub mod circles;
 pub mod core;
 pub mod gathered;
 pub mod loaded;
 mod merge;
+mod name_lookup;
 pub mod open;
 mod owners;
-mod question;
 mod recorder;
 pub mod repeats;
 pub mod scripts;
 pub mod stack;
 mod standstill;
 pub mod state;
-pub mod ties;
 pub mod unwind;

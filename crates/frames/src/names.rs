@@ -1,4 +1,5 @@
-//! Names of functions in the form in which people write them.
+//! Names of functions in the form in which people write them. Used by `hints`, `live::loaded` and others here, and by
+//! the crates `report` and `calls`.
 
 /// Returns the name of a symbol, demangled if it is one of C++ or Rust.
 pub fn readable(name: &str) -> String {

@@ -1,4 +1,5 @@
-//! Object files (`.o`, `.ko`) and archives of them (`.a`), made readable as if they had been linked.
+//! Object files (`.o`, `.ko`) and archives of them (`.a`), made readable as if they had been linked. Used by
+//! `lancet::commands::stack::files`.
 //!
 //! An object file has sections without addresses, and relocations where addresses belong: its call frame information does
 //! not say where a function is, and all of its symbols begin at 0. [`inputs`] gives each section that is loaded an address,

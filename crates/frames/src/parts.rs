@@ -1,4 +1,4 @@
-//! Finds the functions whose parts (`.cold`) the compiler has moved away.
+//! Finds the functions whose parts (`.cold`) the compiler has moved away. Used by `scan`.
 //!
 //! A part has an entry of its own in the call frame information, and works in the frame of the function that jumps to
 //! it. Here it is assigned to that function. Only the bytes of the code are examined: `e9` and `0f 80`…`0f 8f` with a

@@ -1,4 +1,5 @@
-//! Where threads run, by many looks at their stacks: which function, and called from where.
+//! Where threads run, by many looks at their stacks: which function, and called from where. Used by the crates `report`
+//! and `lancet`.
 //!
 //! A look sees each thread at one moment. Of a thread that is on a processor then the stack is a sample: looked at often enough, the share of
 //! samples with a function in them is its share of the processor time. A thread that waits for a processor is none: it is where it woke up as

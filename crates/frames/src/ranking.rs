@@ -1,4 +1,4 @@
-//! Ranks the biggest frames of several files.
+//! Ranks the biggest frames of several files. Used by the crates `lancet` and `report`.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Finds and ranks all frames of one file.
+//! Finds and ranks all frames of one file. Used by `chains`, `difference` and others here, and by the crates `report`
+//! and `lancet`.
 //!
 //! Where call frame information gives the CFA by rsp throughout, it is exact and fast to read, and it is used.
 //! Everything else is decoded: functions with a frame pointer or a realigned frame, those without information, and

@@ -1,4 +1,4 @@
-//! Finds the variable that makes a frame big, if DWARF describes it.
+//! Finds the variable that makes a frame big, if DWARF describes it. Used by `scan`.
 //!
 //! A function is a `DW_TAG_subprogram` with `DW_AT_low_pc`; its variables and parameters, those of the blocks in it and
 //! of what was inlined into it, are `DW_TAG_variable` and `DW_TAG_formal_parameter` below. One lies in the frame if its

@@ -1,4 +1,5 @@
-//! Which process a snapshot is of, what it may hold, and what was lost when it was made.
+//! Which process a snapshot is of, what it may hold, and what was lost when it was made. Used by `file::read`,
+//! `snapshot` and others here, and by the crates `report`, `dump`, `languages` and `lancet`.
 
 /// Which process, when, and what is known of it as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

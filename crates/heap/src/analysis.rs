@@ -1,5 +1,6 @@
 //! What follows from a snapshot as a whole: what can be reached from the roots, who dominates what, and how many bytes
-//! each object retains.
+//! each object retains. Used by `answers::holders`, `answers::diff` and others here, and by the crates `lancet` and
+//! `report`.
 
 use std::cell::OnceCell;
 

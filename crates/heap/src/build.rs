@@ -1,4 +1,5 @@
-//! Making a snapshot of what a walk over a heap finds.
+//! Makes a snapshot of what a walk over a heap finds: objects, references and roots, one after the other. Used by
+//! `snapshot`, and by the crates `languages` and `dump`.
 //!
 //! Objects come in any order, each followed by its references, which name their targets by address, because the walk has
 //! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses
@@ -7,9 +8,9 @@
 use foldhash::HashMap;
 
 use crate::about::{About, Budget, Losses};
+use crate::by_address::Pages;
 use crate::column::Column;
 use crate::file::LONGEST_TEXT;
-use crate::found::Pages;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
 use crate::rising::Rising;
 use crate::snapshot::{Fingerprints, Kind, Root, Site, Snapshot};
@@ -185,7 +186,7 @@ impl Builder {
     }
 
     /// The number of a kind of objects: its name as the VM has it (`STRING`, `IMEMO:env`, `dict`), and what it is to us.
-    /// The first role given for a name stays. There are at most 65,535 kinds; those beyond have the last one's number.
+    /// The first role given for a name stays. There are at most 65,536 kinds; those beyond have the last one's number.
     pub fn kind(&mut self, name: &[u8], role: Role) -> KindId {
         if let Some(id) = self.kind_numbers.get(name) {
             return *id;

@@ -1,4 +1,5 @@
 //! Numbers of objects, one each: 16 bits where that is enough for most, else 32, and nothing at all where no object has one.
+//! Used by `build`, `file::read` and `file::write`.
 //!
 //! Many columns have a number for few objects only: a label has what is a class or a thread. As long as less than one object in four has
 //! one, those that have one are listed. So are those that need more than 16 bits where most do not. Times are large and near each other, so

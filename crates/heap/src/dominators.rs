@@ -1,5 +1,6 @@
 //! Dominators: of each object the last one that every path from the roots to it goes through. When a dominator dies, what
-//! it dominates dies with it, so the bytes that it dominates are those it retains.
+//! it dominates dies with it, so the bytes that it dominates are those it retains. Used by `analysis` and
+//! `answers::paths`.
 //!
 //! The algorithm is semi-NCA (L. Georgiadis, "Linear-Time Algorithms for Dominators and Related Problems", 2005, chapter
 //! 2.3): semidominators with path compression as Lengauer and Tarjan find them, then the dominator as the nearest common

@@ -1,4 +1,4 @@
-//! The names of all edges, in two bytes each.
+//! The names of all edges, in two bytes each. Used by `file::read`, `build::edges` and `snapshot`.
 //!
 //! ```text
 //!   0nnnnnnn nnnnnnnn   the name of this number in `common`; 7fff = look into `rare`

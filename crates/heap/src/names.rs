@@ -1,4 +1,5 @@
-//! What objects are to us, and what references are called.
+//! What kinds of objects and roots are to the answers ([`Role`]), and what references are called. Used by `build`,
+//! `file::read` and others here, and by the crates `languages`, `report` and `lancet`.
 
 use crate::text::TextId;
 

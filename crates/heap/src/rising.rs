@@ -1,5 +1,5 @@
 //! Numbers that never fall, in two bytes each where many lie close together: the addresses of objects, where the edges of each end,
-//! the objects that have a fingerprint.
+//! the objects that have a fingerprint. Used by `by_address`, `build`, `build::addresses` and others.
 //!
 //! ```text
 //!   63            16 15      0

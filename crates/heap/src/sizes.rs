@@ -1,4 +1,4 @@
-//! A sum of bytes for each object: 32 bits where that is enough, as it is for nearly all of them.
+//! A sum of bytes for each object: 32 bits where that is enough, as it is for nearly all of them. Used by `analysis`.
 
 use foldhash::HashMap;
 

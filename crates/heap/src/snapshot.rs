@@ -1,4 +1,5 @@
-//! A snapshot in memory, and what can be asked of one object.
+//! A snapshot in memory, and what can be asked of one object. Used by `build`, `file::read` and others here, and by the
+//! crates `report`, `languages`, `lancet` and `dump`.
 //!
 //! Objects have numbers from 0 on, in the order of their addresses; edges lie object by object (compressed sparse rows).
 

@@ -1,4 +1,5 @@
-//! Texts of a snapshot: each different one is held once and named by its number.
+//! Texts of a snapshot: each different one is held once and named by its number. Used by `build`, `snapshot` and others
+//! here, and by the crates `languages`, `lancet` and `report`.
 
 use foldhash::HashMap;
 

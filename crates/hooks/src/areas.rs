@@ -1,4 +1,5 @@
 //! The mappings in a guest that hold hooks, stubs and programs. The agent keeps the list of them, so that the next attach uses them again.
+//! Used by `built`, `layers` and others here, and by crate `patch`.
 
 use crate::limits::{MOST_HOOKS, USER_END};
 use inject::records::{ReadRecords, Record, implausible};

@@ -1,4 +1,4 @@
-//! Many hooks are set and lifted in several short stops, between which the process runs.
+//! Many hooks are set and lifted in several short stops, between which the process runs. Used by `patcher`.
 //!
 //! A hook takes some microseconds of a stop: its record and its stub are written, and the kernel copies each page of code that is
 //! changed. For a pattern of tens of thousands of functions that would add up to a third of a second in one stop, and on a busy machine

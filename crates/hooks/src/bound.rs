@@ -1,4 +1,5 @@
-//! How long a process may stand still at once, and what setting hooks is expected to take of that.
+//! How long a process may stand still at once, and what setting hooks is expected to take of that. Used by `lifting`,
+//! `batches`, `patcher` and others.
 
 use process::stop::Stop;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Makes the stubs of new hooks before the stop in which they are written, because a thousand of them take longer than the process may be
 //! stopped. A stub depends on its address, so room for it is found first. Where there is none, the main thread maps new memory by a remote
 //! call while the other threads run. No code leads there yet; if lancet is killed, the next attach finds that memory in the list of areas,
-//! unused.
+//! unused. Used by `batches`.
 
 use crate::areas::Areas;
 use crate::change::Change;

@@ -1,4 +1,5 @@
-//! The plan of a hook: at the entry of a function, or at an instruction within one.
+//! The plan of a hook: at the entry of a function, or at an instruction within one. Used by `built`, `planned`, `set`
+//! and others.
 
 use std::ops::Range;
 use trampoline::probe::ProbePlan;

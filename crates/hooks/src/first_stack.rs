@@ -1,5 +1,5 @@
 //! The stack that the kernel made for a process's first thread, and the stack pointers with which a hook may run on
-//! it.
+//! it. Used by `open`.
 //!
 //! The kernel extends the mapping when the stack grows, down to the process's limit (RLIMIT_STACK, read anew each
 //! time), and leaves a gap to the mapping below (`stack_guard_gap`, mm/mmap.c: 256 pages).

@@ -1,4 +1,5 @@
 //! The ids in our PID namespace of a process's threads: a process in another PID namespace knows them by other ids (pid_namespaces(7)).
+//! Used by `notices`, `open`, `open::adopt` and others.
 //!
 //! The ids that a thread writes to its ring and into notices are those of its own namespace, because it asks the kernel for them. `NSpid`
 //! in `/proc/PID/task/TID/status` lists the ids of a thread in each namespace, from ours inwards.
@@ -35,8 +36,8 @@ impl Ids {
         }
     }
 
-    /// Returns the id in our namespace of the thread that knows itself as `own`. A thread that ended before it was looked up is unknown:
-    /// then the id that was found last is returned, or else `own`.
+    /// Returns the id in our namespace of the thread that knows itself as `own_hooks`. A thread that ended before it was looked up is unknown:
+    /// then the id that was found last is returned, or else `own_hooks`.
     pub(crate) fn here(&mut self, own: u32) -> u32 {
         if !self.elsewhere {
             return own;
@@ -48,7 +49,7 @@ impl Ids {
         self.last(own).map_or(own, |here| here as u32)
     }
 
-    /// Returns the id in our namespace that was last found for `own`.
+    /// Returns the id in our namespace that was last found for `own_hooks`.
     pub(crate) fn last(&self, own: u32) -> Option<i32> {
         self.known.get(&own).copied()
     }
@@ -77,7 +78,7 @@ impl Ids {
 /// Number of remembered ids above which all are looked up anew.
 const MOST: usize = 1 << 16;
 
-/// Whether a thread or a child has the id `own` in its own PID namespace.
+/// Whether a thread or a child has the id `own_hooks` in its own PID namespace.
 fn is_called(pid: i32, here: i32, own: u32) -> bool {
     [pid, here]
         .into_iter()

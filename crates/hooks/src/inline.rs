@@ -1,5 +1,5 @@
 //! Decides which stubs of system calls do the agent's work by themselves (`trampoline::Inline`), which part of it, and in which
-//! session.
+//! session. Used by `built`, `planned` and `set`.
 //!
 //! A stub is made once for all sessions: with code that counts and, where the registers of its system call allow, with code that
 //! records. The hook's record says for each session which of this code runs.

@@ -1,4 +1,4 @@
-//! Hooks of several commands at the same function of one process.
+//! Hooks of several commands at the same function of one process. Used by `text`, `lifting`, `own_hooks` and others.
 //!
 //! Each command knows its own hooks. Where two want the same function, the second writes its jump over that of the first,
 //! and its stub ends in the first one's jump, moved like any other instruction:
@@ -222,7 +222,7 @@ impl<'m> Layers<'m> {
         }
     }
 
-    /// The patch of another agent than `own` over which a hook of the function at this address would be written.
+    /// The patch of another agent than `own_hooks` over which a hook of the function at this address would be written.
     pub fn over(&self, own: u64, places: [u64; 2]) -> Option<&Layer> {
         places.into_iter().find_map(|at| {
             if !self.read.patches.contains_key(&at) {
@@ -235,7 +235,7 @@ impl<'m> Layers<'m> {
         })
     }
 
-    /// A hook of another agent than `own` that is in the code, and has changed or moved bytes of this range.
+    /// A hook of another agent than `own_hooks` that is in the code, and has changed or moved bytes of this range.
     pub fn in_the_way(&self, own: u64, range: &Range<u64>) -> Option<&Layer> {
         let near = range.start.saturating_sub(LONGEST)..range.end;
         let mut layers = self.read.patches.range(near).flat_map(|(_, here)| here);

@@ -21,7 +21,7 @@
 //! | `tracing` | [`Tracing`], the front: a process whose calls are traced, made of the next four |
 //! | `target` | which process: its memory, the agent in it, its functions, how it is stopped |
 //! | `inline`, `needs` | which stubs of system calls do the agent's work by themselves; what the routine must do for a hook |
-//! | `patcher`, `set`, `planned`, `left` | hooks planned, written and taken out |
+//! | `patcher`, `set`, `planned`, `lifting` | hooks planned, written and taken out |
 //! | `layers` | hooks of several commands in the same code |
 //! | `limits` | bounds on what is read from a process |
 //! | `rings`, `pool` | records of calls, read; the memory for them that we share with the process |
@@ -32,7 +32,7 @@
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
 //! | `batches`, `bound` | many hooks in several short stops |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
-//! | `own`, `notices`, `picks`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
+//! | `own_hooks`, `notices`, `ifuncs`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
 //! | `replaced` | the plan of a jump that has no hook behind it: crate `patch` |
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
@@ -43,11 +43,12 @@ mod built;
 mod change;
 mod first_stack;
 mod ids;
+mod ifuncs;
 #[cfg(feature = "fuzz")]
 pub mod image;
 mod inline;
 mod layers;
-mod left;
+mod lifting;
 mod limits;
 mod locks;
 mod named;
@@ -55,10 +56,9 @@ mod needs;
 mod notices;
 mod open;
 mod open_calls;
-mod own;
+mod own_hooks;
 mod parked;
 mod patcher;
-mod picks;
 mod planned;
 pub mod policy;
 mod pool;
@@ -82,7 +82,7 @@ mod wanted;
 
 pub use areas::map_near;
 pub use bound::{Cost, MAX_STOP};
-pub use left::{lift_left, mend};
+pub use lifting::{lift_left, mend};
 pub use notices::{Notice, Says};
 pub use parked::{Stays, leads_into};
 pub use replaced::plan_replacement;

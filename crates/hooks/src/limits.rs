@@ -1,4 +1,4 @@
-//! Bounds on what is read from a process.
+//! Bounds on what is read from a process. Used by `rings`, `rings::backing`, `rings::read` and others.
 //!
 //! The process can write to all that the agent keeps in its memory, and may be a stranger's where we are root. Numbers
 //! from there are held to these bounds before anything is computed from them or allocated for them. No program that is

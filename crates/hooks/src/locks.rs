@@ -1,5 +1,5 @@
 //! Decides whether hooks may go on after a system call by which a thread gives up rights
-//! ([`Says::Locks`](crate::Says::Locks)).
+//! ([`Says::Locks`](crate::Says::Locks)). Used by `tracing`.
 
 use crate::notices::{Notice, whole};
 use crate::tracing::Tracing;

@@ -1,4 +1,4 @@
-//! Hooks functions by their name in the script's language, and learns when new ones are defined.
+//! Hooks functions by their name in the script's language, and learns when new ones are defined. Used by `own_hooks`.
 //!
 //! A VM learns the names of a library's functions when the library is initialised, which is after the loader has called
 //! `r_brk` for it. So the function that initialises it is hooked too ([`vm::Description::definer`]); before it returns

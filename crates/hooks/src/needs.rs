@@ -1,4 +1,4 @@
-//! What the routine must do for a hook, as flags and numbers of its record.
+//! What the routine must do for a hook, as flags and numbers of its record. Used by `set` and `built`.
 
 use crate::wanted::Wanted;
 use routine::frame::{MOST_COPIED, flags};

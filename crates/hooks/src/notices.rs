@@ -1,5 +1,5 @@
 //! Notices: what a thread of the process posts on the control page, and then waits until we have handled it
-//! (`wire::notices`).
+//! (`wire::notices`). Used by `locks`, `open` and others here, and by crate `calls`.
 
 use crate::ids::{child_here, own_id, shares_our_ids, thread_here};
 use crate::tracing::Tracing;
@@ -90,7 +90,7 @@ impl Identity {
         })
     }
 
-    /// Whether it is a thread of `process`, and that is `own`, or a child of it where children are followed.
+    /// Whether it is a thread of `process`, and that is `own_hooks`, or a child of it where children are followed.
     fn may_be_followed(self, own: i32, process: i32, follow: bool) -> bool {
         self.process == process && (process == own || follow && self.parent == own)
     }

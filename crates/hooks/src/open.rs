@@ -1,4 +1,5 @@
 //! How tracing begins: with a process that runs, one that stands at its exec, or the child of a traced one (`adopt`).
+//! Used by `script_start`.
 
 mod adopt;
 
@@ -74,7 +75,7 @@ impl Tracing {
         let residents = Residents::read(&memory, &maps, image)?;
         // No other lancet opens a process while we trace it.
         if ties == Ties::None {
-            crate::left::lift_left(&status, &memory, gadgets, &residents)?;
+            crate::lifting::lift_left(&status, &memory, gadgets, &residents)?;
         }
         let functions = Functions::read(pid, &memory, &maps)?;
         if options.system_calls_alone {

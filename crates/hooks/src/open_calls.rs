@@ -1,5 +1,6 @@
 //! Finds calls that are counted and still open when we leave, by their frames on the stacks of the threads, which stand
-//! still. Calls that have begun, are not found and have not returned were left by an exception or a jump.
+//! still. Calls that have begun, are not found and have not returned were left by an exception or a jump. Used by
+//! `patcher`.
 //!
 //! The mark [`COUNTED`] is taken from each frame that is found, so that its return changes no count. Only the stacks
 //! that threads run on are searched: a call in a coroutine that is not running counts as left.

@@ -1,5 +1,5 @@
 //! Finds out whether frames of our routine may still be on a stack when all hooks are out: of calls that block, of fibers that are not
-//! running, of stacks that were copied to the heap.
+//! running, of stacks that were copied to the heap. Used by `tracing`, `lifting` and others here, and by crate `patch`.
 //!
 //! A return into such a frame needs only the agent's memory, which stays mapped. An exception that passes through one also needs the
 //! hook on the unwinder. So that hook stays while there may be such frames; the next attach that finds none takes it out.
@@ -10,7 +10,7 @@
 
 use crate::areas::Areas;
 use crate::layers::Layers;
-use crate::left;
+use crate::lifting;
 use inject::remote_call::RemoteThread;
 use inject::resident::Resident;
 use process::error::Result;
@@ -86,7 +86,7 @@ impl Standing {
         let inside =
             all.iter().any(|thread| runs_ours(thread.rip)) || works.iter().any(|user| *user != 0);
         Ok(Standing {
-            stacks: left::stack_pointers(all.iter().map(|thread| thread.rsp), layers),
+            stacks: lifting::stack_pointers(all.iter().map(|thread| thread.rsp), layers),
             inside,
         })
     }

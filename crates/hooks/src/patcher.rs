@@ -1,9 +1,10 @@
 //! Sets and lifts hooks: plans them while the process runs, and writes them in one stop, or in several ([`crate::batches`]).
+//! Used by `batches`, `built`, `ifuncs` and others.
 
 use crate::areas::Areas;
 use crate::bound::Bound;
 use crate::layers::Layers;
-use crate::left;
+use crate::lifting;
 use crate::open_calls;
 use crate::parked::Standing;
 use crate::pool;
@@ -83,7 +84,7 @@ impl Patcher {
         }
     }
 
-    /// Notes the hooks of earlier attaches. They have been lifted ([`left::lift_left`]), except for the one on the unwinder where frames of
+    /// Notes the hooks of earlier attaches. They have been lifted ([`lifting::lift_left`]), except for the one on the unwinder where frames of
     /// ours may be on a stack.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
         let layers = Layers::of(&target.memory)?;
@@ -166,7 +167,7 @@ impl Patcher {
             ..hook
         };
         let hooks: Vec<(u64, Hook)> = hooks.map(|(at, hook)| (at, uncounted(hook))).collect();
-        left::put_back(edit.stop, edit.remote, &edit.layers, &hooks)?;
+        lifting::put_back(edit.stop, edit.remote, &edit.layers, &hooks)?;
         for (_, hook) in &hooks {
             self.table.mark(hook.place, false);
             self.table.set_want(memory, hook.place, 0)?;
@@ -202,7 +203,7 @@ impl Patcher {
             let lifted = target.stopped(|stop, remote| {
                 let (before, deadline) = (done, bound.deadline(stop));
                 let layers = target.layers()?;
-                left::put_back_some(stop, remote, (&layers, deadline), &hooks, &mut done)?;
+                lifting::put_back_some(stop, remote, (&layers, deadline), &hooks, &mut done)?;
                 for (_, hook) in &hooks[before..done] {
                     self.table.mark(hook.place, false);
                 }

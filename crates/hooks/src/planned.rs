@@ -1,5 +1,5 @@
 //! Checks in the stop whether a plan that was made while the process ran can still be carried out, and whether a stub
-//! of an earlier attach does what a plan says.
+//! of an earlier attach does what a plan says. Used by `set`.
 
 use crate::change::Change;
 use crate::inline;
@@ -13,7 +13,7 @@ use vm::Memory;
 use wire::calls::{self, Hook};
 
 /// Whether the code that a hook changes and moves is still what it was when the hook was planned, and no other command
-/// has changed or moved a part of it since. This is asked in the stop in which the hook is written. `own`: the agent of
+/// has changed or moved a part of it since. This is asked in the stop in which the hook is written. `own_hooks`: the agent of
 /// the hook.
 pub(crate) fn is_as_planned(code: &Pages, own: u64, layers: &Layers, hook: &Hook) -> bool {
     if hook.patched == 0 {

@@ -1,4 +1,5 @@
 //! How the functions of a guest may be hooked, by their names: `trampoline::hook_policy` asked about a [`Function`].
+//! Used by `vforks`, `wanted` and others here, and by crate `report`.
 
 use process::functions::Function;
 use trampoline::hook_policy::{Treatment, treatment};

@@ -1,5 +1,5 @@
 //! The pool: memory for rings that we share with a process, so that their records can still be read when the process has ended for whatever
-//! reason. Layout: `wire::calls::Pool`.
+//! reason. Layout: `wire::calls::Pool`. Used by `open`, `lifting`, `patcher` and others.
 //!
 //! A thread of the process makes the file, maps it and closes it in one call of the agent (`share`); at the end of memfd_create it stands
 //! still, and we take a duplicate of its descriptor.
@@ -18,8 +18,8 @@
 //! we have left, so its pages are then given back to the kernel ([`Pool`]'s `drop`), and only addresses remain.
 
 mod memfd;
+mod record;
 mod share;
-mod there;
 
 use inject::records::Record;
 use inject::remote_call::RemoteThread;
@@ -29,6 +29,7 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::proc_file;
 use process::status_file::StatusFile;
+use record::{SLOTS, There, pool};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -37,7 +38,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use there::{SLOTS, There, pool};
 use wire::calls::{self, Ring};
 
 /// Where the address space is limited (RLIMIT_AS), the largest part of it that a pool takes: 1 in [`PART`].

@@ -1,5 +1,5 @@
 //! Static probes (USDT) of a module, from the section `.note.stapsdt` of its file (`trampoline::usdt`). The section is
-//! not loaded, so the file is read.
+//! not loaded, so the file is read. Used by crate `calls`.
 //!
 //! A probe is named `usdt:PROVIDER:NAME`. Several places may have the same name.
 

@@ -1,4 +1,5 @@
-//! Plans a jump at a function's entry that leads to a replacement and not to a hook (crate `patch`).
+//! Plans a jump at a function's entry that leads to a replacement and not to a hook (crate `patch`). Used by
+//! `patch::planned`.
 //!
 //! The decoding is the same as for a hook. The difference is that no padding is used for a second jump: the patch is one jump of five
 //! bytes, so that one write sets it and one takes it out.

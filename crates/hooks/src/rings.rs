@@ -1,4 +1,5 @@
-//! The reader of the rings of a process: the other side of what `wire::calls` lays out and the agent writes.
+//! The reader of the rings of a process: the other side of what `wire::calls` lays out and the agent writes. Used by
+//! `open` and `tracing`, and by `calls::live::guest::straight::counted`.
 //!
 //! Each thread has a ring of its own. [`Rings::look`] finds new ones. There are two ways to read the records.
 //! [`Rings::fill`] copies them and frees their room, and [`Rings::next`] returns the records of all rings in the order of
@@ -200,7 +201,7 @@ impl Rings {
         Ok(rings)
     }
 
-    /// Returns the id in our namespace of the thread that has called itself `own` in a ring.
+    /// Returns the id in our namespace of the thread that has called itself `own_hooks` in a ring.
     pub(crate) fn child_here(&self, own: u32) -> Option<i32> {
         self.ids.last(own)
     }

@@ -1,4 +1,5 @@
 //! Brings a program that stands at its exec to the first line of its script, for a command that hooks nothing else.
+//! Used by the crates `enter` and `births`.
 //!
 //! ```text
 //!   us                                     the program
@@ -17,7 +18,7 @@
 
 use crate::bound::MAX_STOP;
 use crate::{Arrives, Options, Says, Tracing, Wanted};
-use crate::{left, pool};
+use crate::{lifting, pool};
 use inject::image::Image;
 use inject::resident::Resident;
 use inject::tracee::Tracee;
@@ -206,7 +207,7 @@ impl ScriptStart {
         let set = patcher.table.set_ones();
         let hooks: Vec<(u64, Hook)> = set.map(|known| (known.at, known.hook)).collect();
         let handed = target.stopped(|stop, remote| {
-            left::put_back(stop, remote, &target.layers()?, &hooks)?;
+            lifting::put_back(stop, remote, &target.layers()?, &hooks)?;
             patcher.table.silence_by_page(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)

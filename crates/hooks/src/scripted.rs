@@ -1,5 +1,6 @@
 //! Finds C functions by the names that a script's language has for them: `Mysql2::Client#query` of Ruby,
-//! `_mysql.connection.query` of Python, `DBI::db::do` of Perl, `PDO::query` of PHP.
+//! `_mysql.connection.query` of Python, `DBI::db::do` of Perl, `PDO::query` of PHP. Used by `named` and `scripts`, and
+//! by `calls::live::names`.
 //!
 //! ```text
 //!   name ─► the VM's own tables, read from outside (crate `vm`) ─► address of the C function ─► a hook like any other

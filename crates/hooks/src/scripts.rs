@@ -1,4 +1,5 @@
-//! What a session knows of the guest's VM, and the names that its language has for C functions.
+//! What a session knows of the guest's VM, and the names that its language has for C functions. Used by `open` and
+//! `tracing`.
 
 use crate::scripted::{self, Outcome, Pattern};
 use crate::state::Script;

@@ -1,12 +1,13 @@
 //! Sets hooks. Each is planned while the process runs ([`Patcher::step`]) and its stub made ([`Patcher::build`]); all are written while it
 //! stands still ([`Patcher::write`]), in an order that leaves the process intact if lancet is killed at any instant: first stubs and
 //! records, which no code leads to yet; then the list of areas, by which the next attach finds them; last the patches.
+//! Used by `batches`, `built` and `patcher`.
 
 use crate::bound::Deadline;
 use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
-use crate::left::count_us;
+use crate::lifting::count_us;
 use crate::needs::{described, floats_at_return, own_flags};
 use crate::patcher::Patcher;
 use crate::planned::{fits, is_as_planned};

@@ -1,5 +1,5 @@
 //! One stop for one piece of work, of all threads or only of the main one, which can make remote calls then; and batched
-//! writes in few system calls.
+//! writes in few system calls. Used by `lifting`, `open` and others here, and by the crates `enter` and `patch`.
 
 use inject::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};

@@ -1,5 +1,5 @@
 //! What the agent needs to know of a guest's threads: where each keeps its kernel id and its VM's state,
-//! counted from the thread pointer.
+//! counted from the thread pointer. Used by `open`, `inline`, `scripted` and others.
 //!
 //! Both are found by looking for what is known: the main thread's id, the address of its VM state. They lie in
 //! the thread's control block or its static thread-local storage, at the same distance in every thread

@@ -1,4 +1,5 @@
-//! Hooks around system calls: one probe before each `syscall` instruction and one after it.
+//! Hooks around system calls: one probe before each `syscall` instruction and one after it. Used by `open` and
+//! `tracing`.
 //!
 //! ```text
 //!   code:   jmp ─► stub: mov $39,%eax; probe; jmp ─┐      was: mov $39,%eax

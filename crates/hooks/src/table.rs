@@ -1,4 +1,5 @@
-//! The table of one process's hooks: which exist, what they are for and whether they are set.
+//! The table of one process's hooks: which exist, what they are for and whether they are set. Used by `planned`, `set`,
+//! `patcher` and others.
 //!
 //! A hook consists of four things in the process: a record ([`Hook`]) that the agent reads, a stub, the bytes in the code that jump to it,
 //! and a number in what the agent writes. The table keeps a copy of the record, because reading it back costs a system call, and changes

@@ -1,5 +1,5 @@
 //! The process whose functions are hooked: who it is, its memory, the agent in it, its functions, and how it is
-//! stopped.
+//! stopped. Used by `batches`, `built`, `inline` and others.
 
 use crate::bound::Bound;
 use crate::layers::Layers;

@@ -1,13 +1,14 @@
 //! Decoded code of modules, kept while hooks are planned: where functions begin, where code jumps to, where padding is. A
-//! module is decoded once, however many of its functions are hooked.
+//! module is decoded once, however many of its functions are hooked. Used by `own_hooks`, `patcher`, `replaced` and
+//! others.
 
-mod around;
 mod extents;
-mod go;
+mod golang;
+mod syscall_sites;
 mod ways;
 
-pub use around::Around;
-pub use go::refuse_program;
+pub use golang::refuse_program;
+pub use syscall_sites::Around;
 pub use ways::may_enter_kernel;
 
 use crate::change::Change;
@@ -125,7 +126,7 @@ impl Texts {
         let (place, range) = place_of(functions, function)?;
         // The unwinders' hooks serve C code, also in a Go program that C is linked into.
         if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
-            return Err(go::REFUSED.into());
+            return Err(golang::REFUSED.into());
         }
         let text = self
             .decoded
@@ -276,7 +277,7 @@ impl Texts {
     ) -> Result<(Vec<u8>, trampoline::Plan), Reason> {
         let (place, range) = place_of(functions, function)?;
         if self.is_go(place, memory, range.start) {
-            return Err(go::REFUSED.into());
+            return Err(golang::REFUSED.into());
         }
         let text = self
             .decoded
@@ -295,7 +296,7 @@ impl Texts {
 
     fn is_go(&mut self, place: &ModuleSymbols, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
-        *known.or_insert_with(|| go::is_go(place, memory))
+        *known.or_insert_with(|| golang::is_go(place, memory))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Moving the threads of a stopped process out of bytes that are about to change.
+//! Moving the threads of a stopped process out of bytes that are about to change. Used by `set`, `lifting` and `open`.
 
 use inject::remote_call::{RemoteThread, in_restartable_sequence};
 use nix::errno::Errno;

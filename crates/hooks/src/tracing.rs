@@ -1,7 +1,8 @@
-//! [`Tracing`]: the front of this crate, a process whose calls are traced.
+//! [`Tracing`]: the front of this crate, a process whose calls are traced. Used by `open`, `open::adopt` and others
+//! here, and by crate `calls`.
 //!
 //! It combines the four parts and itself only ends a session. Its other methods are in files by subject: `open` (how tracing
-//! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
+//! begins), `own_hooks` and `notices` (events beside calls), `named`, `system_calls` and `ifuncs` (what is hooked).
 
 use crate::areas::Areas;
 use crate::bound::Cost;

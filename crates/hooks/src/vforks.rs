@@ -1,5 +1,6 @@
 //! Probes that report the returns of `vfork`. The child, which returns on the same stack before its parent does,
-//! would overwrite a frame of ours, so a probe behind the system call reports both returns (`trampoline::vfork`).
+//! would overwrite a frame of ours, so a probe behind the system call reports both returns (`trampoline::vfork`). Used
+//! by `patcher`.
 
 use crate::patcher::Patcher;
 use crate::policy;

@@ -1,4 +1,5 @@
-//! What callers of this crate ask for ([`Options`], [`Wanted`]) and get back ([`Refused`]).
+//! What callers of this crate ask for ([`Options`], [`Wanted`]) and get back ([`Refused`]). Used by `set`,
+//! `system_calls` and others here, and by crate `calls`.
 
 use crate::policy;
 use inject::resident::Resident;

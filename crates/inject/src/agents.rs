@@ -1,4 +1,4 @@
-//! The agents of a process, found before a stop so that the stop need not look for them.
+//! The agents of a process, found before a stop so that the stop need not look for them. Used by crate `hooks`.
 //!
 //! Finding them reads all mappings of a process, and one page of each that may hold an agent: in a large process that takes longer than
 //! it may stand still. An agent has code, so one that comes changes how much executable memory the process has mapped, which the kernel

@@ -1,5 +1,5 @@
 //! Checks what each thread must allow in which code of ours will run: its system calls reach the kernel, and its seccomp filter allows
-//! those that we make.
+//! those that we make. Used by the crates `hooks` and `patch`.
 //!
 //! Both belong to a thread, so each thread that is to run hooks is checked, while all of them stand still. A thread that takes these rights
 //! from itself later says so before (`wire::notices::notice::LOCKS`). Only the thread itself can ask the kernel whether it may read the

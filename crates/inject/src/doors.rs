@@ -1,4 +1,5 @@
 //! The only way by which a stopped thread is made to call a function of its VM: through a [`Door`] of the list in `vm` that is proven open.
+//! Used by crate `enter`.
 //!
 //! The agent makes the call, so a door is a bit of the argument of its entry, with the language of the door ([`wire::control_page::enter`]).
 

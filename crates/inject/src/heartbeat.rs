@@ -1,4 +1,4 @@
-//! The heartbeat by which an agent knows that its command lives.
+//! The heartbeat by which an agent knows that its command lives. Used by most crates above.
 //!
 //! One thread of the command changes a word of every open guest four times a second. It ends with the command, whatever
 //! ends that, so a word that stands still tells the agent that the command is gone.

@@ -1,5 +1,5 @@
 //! The lifecycle of every process that a command watches, whatever it watches there: attach, start, exec, fork, adopt, end,
-//! leave.
+//! leave. Used by the crates `lancet` and `calls`.
 //!
 //! ```text
 //!   Processes::open ────────────────────────────────────────────► Open     a running process

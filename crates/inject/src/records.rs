@@ -1,4 +1,5 @@
-//! Reads the records that crate `wire` defines from a guest's memory.
+//! Reads the records that crate `wire` defines from a guest's memory. Used by `resident` and `residents`, and by the
+//! crates `hooks`, `births` and `enter`.
 //!
 //! `process` reads bytes and words and does not know the agent's data; `wire` defines the layout of records and has no
 //! unsafe code. This module joins the two.

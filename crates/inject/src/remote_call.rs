@@ -1,5 +1,6 @@
 //! Remote calls: system calls and functions that a stopped guest thread runs for us. Before the first of them, the return frame is put on
-//! its stack: the signal frame by which the thread goes on as before.
+//! its stack: the signal frame by which the thread goes on as before. Used by `allowed`, `doors` and others here, and
+//! by the crates `hooks`, `patch` and `enter`.
 //!
 //! ```text
 //!   high addresses   the thread's own frames
@@ -21,14 +22,14 @@
 //! The return frame is made in `return_frame`. If the thread stands on a stack with unknown bounds, frame and call are at the unused end of
 //! the main thread's stack instead: `room`.
 
-mod freely;
 mod refused;
 mod return_frame;
 mod room;
 mod signals;
 mod waiting;
+mod while_others_run;
 
-pub use freely::Work;
+pub use while_others_run::Work;
 
 use nix::errno::Errno;
 use process::error::{Afterwards, Error, Result};

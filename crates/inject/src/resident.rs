@@ -1,4 +1,5 @@
 //! An agent in a guest: mapped once, found again at later attaches. Which agent a command uses is decided in [`crate::residents`].
+//! Used by `residents`, `agents` and others here, and by the crates `hooks`, `enter`, `births` and `patch`.
 //!
 //! The mapping is anonymous and private, so it has no name that could be unlinked and no descriptor that the guest could run out
 //! of. It is never unmapped, because a guest thread may still have a frame in it hours after lancet has left.

@@ -1,4 +1,4 @@
-//! The agents of a process, and which of them a command takes for itself.
+//! The agents of a process, and which of them a command takes for itself. Used by the crates `hooks` and `enter`.
 //!
 //! Each command has an agent of its own, so several can have a process open at once without affecting each other's
 //! configuration and counts. An unused agent is used again; a new one is mapped only if there is none. What agents share

@@ -1,4 +1,5 @@
-//! Checks whether a guest's seccomp filter allows the system calls that we need it to make.
+//! Checks whether a guest's seccomp filter allows the system calls that we need it to make. Used by `allowed`, and by
+//! the crates `hooks`, `enter`, `births` and `dump`.
 //!
 //! A filter may kill the process for a call it does not allow. So before a thread under filters works for us, its filters are read
 //! (`PTRACE_SECCOMP_GET_FILTER`, which needs CAP_SYS_ADMIN) and run here, by the interpreter below, for each of our calls. If they cannot

@@ -1,4 +1,4 @@
-//! Times that a command reports of its stops.
+//! Times that a command reports of its stops. Used by most crates above.
 
 use std::time::Duration;
 

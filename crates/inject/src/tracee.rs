@@ -1,16 +1,17 @@
-//! A process of ours that stays traced: a program that lancet has started, and its children if they are followed.
+//! A process of ours that stays traced: a program that lancet has started, and its children if they are followed. Used
+//! by `lifecycle::started`, `lifecycle::processes` and others here, and by most crates above.
 //!
 //! As its tracer, lancet sees the program's exec, and its end while the memory still exists, whatever ends it. The price is
 //! that each signal for its main thread stops there first; it is delivered at once. Other threads are not traced. If lancet
 //! dies, the kernel lets the program go on.
 
-mod behind;
 mod child_signal;
+mod daemonized;
 
-pub use behind::{Behind, go_behind};
 pub use child_signal::{hold_child_signal, next_event, wait_for_any};
+pub use daemonized::{Behind, go_behind};
 
-use behind::Waiting;
+use daemonized::Waiting;
 use process::error::{Error, Result};
 use process::ptrace::{self, Event, Looks};
 use std::ffi::{CString, OsString};
@@ -120,7 +121,7 @@ impl Tracee {
         user: Option<&User>,
         sees: Option<&mut OnItsWay<'_>>,
     ) -> Result<Self> {
-        let Waiting { pid, go, failure } = match behind::take() {
+        let Waiting { pid, go, failure } = match daemonized::take() {
             Some(waiting) => waiting,
             None => waiting(command, user)?,
         };

@@ -1,4 +1,4 @@
-//! The top of the command line, and what the flags of several commands share.
+//! The top of the command line, and what the flags of several commands share. Used by `commands`.
 //!
 //! Every flag is declared once, in `commands/NAME/args.rs`; help, man pages and completions are made from the
 //! declarations. What a flag means is settled there too, defaults included, so that the code which runs a command gets

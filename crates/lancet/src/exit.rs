@@ -1,4 +1,5 @@
-//! The exit codes that commands share; see the tables in `docs/`.
+//! The exit codes that commands share; see the tables in `docs/`. Used by `commands::mem::run`, `commands::patch::run`,
+//! `commands::tune::run` and others.
 
 /// It could not be done; a line says why.
 pub const FAILED: u8 = 1;

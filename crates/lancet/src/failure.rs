@@ -1,4 +1,5 @@
-//! A panic of the command, which is a fault of ours: the guests are left, and the command ends with one line.
+//! A panic of the command, which is a fault of ours: the guests are left, and the command ends with one line. Used by
+//! `commands::mem::run`, `commands::mem::started`, `ui::interrupt` and others.
 //!
 //! A panic of the main thread unwinds. Each command catches it where its guests are owned ([`catch`]), leaves them as it
 //! does at its end, and says what could not be left; what unwinds while guests are still being opened leaves them by

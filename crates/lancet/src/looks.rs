@@ -150,7 +150,7 @@ pub fn plain(error: frames::Error) -> anyhow::Error {
 /// Notes the VMs of which no script line could be read, and says by what those without a table are read.
 pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
     for note in &look.notes {
-        losses.talk(untabled(pid, note));
+        losses.talk(without_table(pid, note));
     }
     for why in &look.unread {
         losses.say(unread(pid, why));
@@ -158,7 +158,7 @@ pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
 }
 
 /// Returns what is said of a process whose VM has no table.
-pub fn untabled(pid: i32, note: &str) -> String {
+pub fn without_table(pid: i32, note: &str) -> String {
     format!("process {pid}: {note}")
 }
 

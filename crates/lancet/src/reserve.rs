@@ -1,5 +1,5 @@
 //! What happens when lancet itself has no memory left because what it may map is limited (`ulimit -v`, RLIMIT_AS; `ulimit -d`,
-//! RLIMIT_DATA).
+//! RLIMIT_DATA). Used by `ui::interrupt`.
 //!
 //! Rust ends a program whose allocation fails, and the hooks of a lancet that ends so stay in its guests until the next one lifts them. So
 //! where there is a limit, a part of the address space is kept free from the beginning ([`begin`]). The first allocation that fails gets that

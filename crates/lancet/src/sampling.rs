@@ -1,4 +1,5 @@
 //! Looks at running processes again and again: for `stack --for`, which folds what each thread does, and `profile`, which asks where threads run.
+//! Used by `commands::profile::run` and `commands::stack::live`.
 
 mod watched;
 
@@ -19,7 +20,7 @@ use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
 use self::watched::Watched;
-use crate::looks::{some_missed, unread, untabled};
+use crate::looks::{some_missed, unread, without_table};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -280,7 +281,7 @@ impl Sampling {
             losses.say(some_missed(*pid));
         }
         for (pid, note) in &self.notes {
-            losses.talk(untabled(*pid, note));
+            losses.talk(without_table(*pid, note));
         }
         for (pid, why) in &self.unread {
             losses.say(unread(*pid, why));

@@ -3,8 +3,8 @@
 
 pub mod args;
 pub mod flags;
-mod heard;
 pub mod losses;
+mod messages;
 pub mod now;
 mod repeated;
 mod run;
@@ -13,7 +13,9 @@ pub use run::{LACKS, LOST_UNTIL_NOW, READY, run};
 
 use args::Common;
 use calls::consumer::Consumer;
-use calls::{Messages, Options, Signatures};
+use calls::message::Messages;
+use calls::options::Options;
+use calls::signatures::Signatures;
 use report::forms::Form;
 use std::io::Write;
 use std::path::{Path, PathBuf};

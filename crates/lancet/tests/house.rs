@@ -21,6 +21,8 @@ mod proc_files;
 mod quick;
 #[path = "house/renamed.rs"]
 mod renamed;
+#[path = "house/used_by.rs"]
+mod used_by;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

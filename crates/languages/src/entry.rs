@@ -1,4 +1,5 @@
-//! What each language's folder provides.
+//! What the folder of each language provides: the type of a row of the table. Used by `perl`, `php`, `python` and
+//! others.
 
 use crate::frames;
 use crate::functions::Names;

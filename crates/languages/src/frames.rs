@@ -1,18 +1,19 @@
-//! Script frames, and what a VM keeps parked: the interface of each language's reader, [`Scripts`].
+//! Script frames, and what a VM keeps parked: the interface of each language's reader, [`Scripts`]. Used by
+//! `ruby::frames`, `python::frames` and others here, and by the crates `frames`, `report` and `calls`.
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language's reader says which function that is and returns its frames innermost first, with the last of each run
 //! marked; crate `frames`, which combines both, needs to know nothing else of the language.
 
 pub(crate) mod evidence;
-pub(crate) mod untabled;
+pub(crate) mod without_table;
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 pub use evidence::{NoSources, Sources};
-pub use untabled::Untabled;
+pub use without_table::WithoutTable;
 
 use process::pages::Pages;
 use process::snapshot::{Copies, Thread, UnwindContext};
@@ -264,7 +265,7 @@ pub trait Scripts {
     fn language(&self) -> String;
 
     /// Returns what is to be said of how it is read; `None` where there is a table for its version.
-    fn untabled(&self) -> Option<&Untabled> {
+    fn without_table(&self) -> Option<&WithoutTable> {
         None
     }
 

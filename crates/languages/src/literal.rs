@@ -1,4 +1,4 @@
-//! Writes texts as literals of script languages.
+//! Writes texts as literals of script languages. Used by `patch` and `python::patch`.
 
 /// A text as a literal in double quotes that Ruby and Python read as this text, in ASCII.
 ///

@@ -1,4 +1,5 @@
-//! The objects of a heap of slots, read one by one from outside, while the process runs or when it no longer can.
+//! The objects of a heap of slots, read one by one from outside, while the process runs or when it no longer can. Used
+//! by `ruby::objects`, `ruby` and others here, and by the crates `enter` and `births`.
 //!
 //! Objects that other threads of the process make or free meanwhile may or may not be found. All that is read is checked: an object that is
 //! gone when it is read has no length and no contents.

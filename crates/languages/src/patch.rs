@@ -1,5 +1,6 @@
 //! How functions of a script are replaced: by a text in the script's own language, which its VM evaluates, so that the VM's caches, its
-//! compiled code and its hooks on definitions take part. The list of patches is an object of the program.
+//! compiled code and its hooks on definitions take part. The list of patches is an object of the program. Used by
+//! `python::patch`, `ruby::patch` and others here, and by crate `patch`.
 
 use crate::literal::literal;
 

@@ -1,4 +1,4 @@
-//! Perl.
+//! What lancet reads of a Perl: its row of the crate's table, a file for each column.
 
 mod frames;
 mod functions;

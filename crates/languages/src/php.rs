@@ -1,4 +1,4 @@
-//! PHP.
+//! What lancet reads of a PHP: its row of the crate's table, a file for each column.
 
 mod frames;
 mod functions;

@@ -1,12 +1,13 @@
 //! Which bytes of a VM's heap hold objects: what each language's file says of it, over memory that it reads without calling the VM and
-//! without stopping it, as ranges of addresses with rows of the ledger of resident memory.
+//! without stopping it, as ranges of addresses with rows of the ledger of resident memory. Used by `entry`,
+//! `php::resident` and others here, and by crate `rss`.
 
 pub mod claims;
 pub mod rows;
 mod vm_heap;
 
 use claims::Layer;
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 use process::symbols::Symbols;
 use rows::Rows;
 use std::ops::Range;
@@ -21,4 +22,4 @@ pub trait LoadedFiles {
 
 /// Looks for the heap of one language's VM; `None`: it has none, `Err` says why a VM that is there could not be read.
 pub type FindVmHeap =
-    fn(&Seen, &dyn LoadedFiles, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;
+    fn(&ResidentMemory, &dyn LoadedFiles, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;

@@ -5,7 +5,7 @@
 //! | `stream` | the bytes that the copy of a process writes, checked ([`wire::snapshot`]) |
 //! | `batches` | a thread that reads them while another makes objects of them |
 //! | `frozen` | memory that does not change, in blocks that are read once |
-//! | `found` | what a heap is read from |
+//! | `heap_source` | what a heap is read from |
 //! | `copied` | the copy of a process, as readers ask it |
 //! | `births` | the lines that made objects |
 //! | `by_target` | names of references, joined to them |
@@ -19,8 +19,8 @@ pub(crate) mod batches;
 pub mod births;
 pub(crate) mod by_target;
 pub mod copied;
-pub mod found;
 pub(crate) mod frozen;
+pub mod heap_source;
 pub(crate) mod outer_references;
 pub(crate) mod stream;
 pub(crate) mod texts;
@@ -28,8 +28,8 @@ pub(crate) mod texts;
 use crate::objects::Objects;
 use births::Births;
 use copied::CopiedProcess;
-use found::Found;
 use heap::{Builder, Snapshot};
+use heap_source::HeapSource;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::fmt::Debug;
@@ -47,7 +47,11 @@ pub trait Heap: Debug {
     ///
     /// # Errors
     /// The heap cannot be read, or it took too long.
-    fn of_core(&self, found: &Found, builder: Builder) -> std::result::Result<Snapshot, String>;
+    fn of_core(
+        &self,
+        found: &HeapSource,
+        builder: Builder,
+    ) -> std::result::Result<Snapshot, String>;
 }
 
 /// What the heap of a copy is read with, besides what the VM tells in it.
@@ -107,7 +111,11 @@ pub trait ReadAlone: Heap {
     ///
     /// # Errors
     /// The heap cannot be read, or it took too long.
-    fn of_memory(&self, found: &Found, builder: Builder) -> std::result::Result<Builder, String>;
+    fn of_memory(
+        &self,
+        found: &HeapSource,
+        builder: Builder,
+    ) -> std::result::Result<Builder, String>;
 }
 
 /// Finds the heap of a process in whose memory the VM is; the error says why it cannot be read.

@@ -1,4 +1,4 @@
-//! Applies a plan in one stop of the process.
+//! Applies a plan in one stop of the process. Used by the crates `lancet` and `report`.
 
 use crate::code::{Jumps, bytes_at, exchange, is_in_force};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Reads and exchanges the bytes at the entries of patched functions.
+//! Reads and exchanges the bytes at the entries of patched functions. Used by `undo`, `apply`, `finder` and others.
 
 use crate::error::Error;
 use crate::guest::Guest;

@@ -1,4 +1,5 @@
-//! What can go wrong.
+//! What can go wrong when a function is replaced, or put back. Used by `apply`, `finder` and others here, and by crate
+//! `lancet`.
 
 use std::path::PathBuf;
 

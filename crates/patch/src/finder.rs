@@ -1,4 +1,5 @@
-//! Makes the new code known to unwinders, so that exceptions, `backtrace` and thread cancellation pass through it.
+//! Makes the new code known to unwinders, so that exceptions, `backtrace` and thread cancellation pass through it. Used
+//! by `apply`, `plan` and `undo`.
 //!
 //! An unwinder asks the loader to which object an address belongs, and the loader does not know the files of patches. So the C library's
 //! `_dl_find_object` (glibc 2.35 and later; libgcc's unwinder since 12 asks nothing else) is replaced, too, by a few instructions that

@@ -1,4 +1,5 @@
-//! The process to be patched, examined before anything is changed.
+//! The process to be patched, examined before anything is changed. Used by `plan`, `apply` and others here, and by
+//! crate `lancet`.
 
 use crate::error::Result;
 use crate::scripts::patching;

@@ -1,4 +1,4 @@
-//! Resolves the imports of a file.
+//! Resolves the imports of a file. Used by `plan` and `load`, and by `report::patch::lines`.
 //!
 //! A name that the file itself defines is used, even if the guest has a symbol of that name: a new function may have the name of the
 //! one it replaces. Everything else is searched in the guest's modules, in the order of its loader. No library is loaded, so a name

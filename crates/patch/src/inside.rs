@@ -1,4 +1,5 @@
-//! Which threads are in a range of code: by their program counter, or by a word on their stack.
+//! Which threads are in a range of code: by their program counter, or by a word on their stack. Used by `apply`,
+//! `finder` and others here, and by crate `report`.
 //!
 //! A word on a stack that points into the code is a return address, the program counter that a signal handler goes back to, or a
 //! leftover of an earlier call; these cannot be told apart, so each counts. A pointer to a function's first byte does not: no call

@@ -1,4 +1,5 @@
-//! The page of code near a function: the jump to the new function, and the function as it was.
+//! The page of code near a function: the jump to the new function, and the function as it was. Used by `finder`, `load`
+//! and `apply`.
 
 use crate::error::{Error, Result};
 use crate::planned::Planned;

@@ -1,4 +1,5 @@
-//! The layout of a set in the guest: the journal, and behind it the files.
+//! The layout of a set in the guest: the journal, and behind it the files. Used by `finder`, `load` and others here,
+//! and by crate `report`.
 //!
 //! ```text
 //!   0     header: 8 words     magic, version, whole, size in bytes, number of records, key, kind,

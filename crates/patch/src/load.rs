@@ -1,5 +1,5 @@
 //! Maps a set into the stopped guest: the journal, the relocated files, and an island near each function. No jump leads there
-//! yet.
+//! yet. Used by `apply`.
 //!
 //! Each page is mapped with the protection that it keeps, so none is ever writable and executable, and no protection is changed
 //! later: we write through `/proc/PID/mem`, which ignores them.

@@ -1,4 +1,5 @@
 //! The user's file: what is accepted, its segments as memory, its relocations (ELF gABI chapter 5; x86-64 psABI §4.4).
+//! Used by `imports`, `remedies::trim`, `remedies::ucontext` and others.
 //!
 //! The constructors of a file are not run, it gets no thread-local storage, and no libraries are loaded for it, so a file that
 //! needs one of these is refused. A plain `cc -shared` adds constructors of its own (`frame_dummy`), so such files are linked

@@ -1,4 +1,5 @@
-//! Plans patches while the guest runs: functions are found and decoded, files read, imports resolved.
+//! Plans patches while the guest runs: functions are found and decoded, files read, imports resolved. Used by
+//! `remedies::trim`, `remedies::ucontext` and others here, and by the crates `lancet` and `report`.
 
 use crate::code::is_in_force;
 use crate::error::{Error, Result};

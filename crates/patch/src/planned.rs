@@ -1,4 +1,5 @@
-//! One function that is to be replaced: what it is now, and the jump at its entry.
+//! One function that is to be replaced: what it is now, and the jump at its entry. Used by `finder`, `plan` and others
+//! here, and by crate `report`.
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;

@@ -1,4 +1,5 @@
-//! What is asked for: `FUNCTION[@LIB]=FILE:NEW`.
+//! What is asked for of a function of a library, parsed: `FUNCTION[@LIB]=FILE:NEW`. Used by `imports`, `plan` and
+//! others here, and by crate `lancet`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Sets found in a process's memory: its read-only anonymous mappings, page by page.
+//! Sets found in a process's memory: its read-only anonymous mappings, page by page. Used by `apply`, `finder` and
+//! others here, and by crate `lancet`.
 //!
 //! A set is a mapping of its own, but the kernel may have merged it with a read-only neighbour, so it can begin at any page. A program that
 //! has made a gigabyte of its memory read-only has 262,144 pages to read, which takes some tenth of a second, too long for a stop. So the

@@ -1,4 +1,5 @@
 //! A setting of a process that a remedy has changed: a limit, an option of a socket. Its journal is in the guest like that of patches.
+//! Used by `remedies::nodelay`, `remedies::nofile` and others here, and by the crates `report` and `lancet`.
 //!
 //! ```text
 //!   words of a record (`journal`): id, target, identity, old (2), new (2); texts: remedy, –, what, –

@@ -1,4 +1,5 @@
 //! Changes settings, lists them and restores them. The process is stopped only while the page of the journal is mapped.
+//! Used by `undo`, and by the crates `lancet` and `report`.
 //!
 //! The journal is written first, with the new and the old values. Whether a setting is in force is not in it: that is read from the setting
 //! itself. So the next lancet can list and undo the changes, whenever a lancet was killed.

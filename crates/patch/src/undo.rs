@@ -1,4 +1,4 @@
-//! Removes patches, and lists them.
+//! Removes patches, and lists them. Used by the crates `report` and `lancet`.
 //!
 //! The journal is the guest's memory and may contain anything. So bytes are written only where exactly the jump of the record stands in
 //! private code, five of them; a guest with a forged journal damages only its own code, which it can do anyway.

@@ -1,4 +1,4 @@
-//! Unmaps what a killed lancet has mapped for a set that it did not complete.
+//! Unmaps what a killed lancet has mapped for a set that it did not complete. Used by `apply`, `settings` and `undo`.
 //!
 //! A set is made within one stop, and only one lancet at a time can have stopped a process. So an incomplete set that is seen in a stop was
 //! made by a lancet that is dead. Its journal notes each mapping as soon as it is made, and removes the note before the mapping is

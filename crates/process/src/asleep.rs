@@ -1,4 +1,5 @@
-//! Looks at threads that sleep in the kernel, without stopping them.
+//! Looks at threads that sleep in the kernel, without stopping them. Used by `snapshot`, `stop::before` and others
+//! here, and by the crates `frames`, `enter`, `hooks` and `lancet`.
 //!
 //! A stop takes a sleeping thread out of its system call; [`crate::interrupted`] says what that can do to the call. Looking at it needs no
 //! stop: while it sleeps, its registers and its stack do not change. The kernel shows the number of the call, its arguments, stack pointer

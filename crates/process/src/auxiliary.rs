@@ -1,5 +1,5 @@
 //! The auxiliary vector: what the kernel tells a program when it starts it, as pairs of a kind and a value that end with kind 0 (`AT_NULL`,
-//! getauxval(3)).
+//! getauxval(3)). Used by `modules`, and by `calls::live::bpf::exec_arguments`.
 
 use crate::elf::ElfError;
 use crate::guest::Status;

@@ -1,4 +1,5 @@
-//! Conversion of the time-stamp counter, which hooks record, to nanoseconds and to the time of day.
+//! Conversion of the time-stamp counter, which hooks record, to nanoseconds and to the time of day. Used by
+//! `interrupted::slept` and `wait::budget`, and by the crates `calls`, `patch` and `inject`.
 //!
 //! The counter runs at one constant speed on all processors (flags `constant_tsc nonstop_tsc` of `/proc/cpuinfo`). The
 //! speed is measured against the monotonic clock over the whole time since [`Clock::start`], so it becomes more exact

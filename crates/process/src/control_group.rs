@@ -1,4 +1,5 @@
-//! How much memory, and how many processes, the control groups of a process leave it (cgroups(7)).
+//! How much memory, and how many processes, the control groups of a process leave it (cgroups(7)). Used by most crates
+//! above.
 //!
 //! A limit holds for a group and all groups below it, so each group up to the root is read. The charge includes cached pages of
 //! files, which the kernel reclaims first; those on its list of inactive pages count as free.

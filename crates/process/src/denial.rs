@@ -1,4 +1,4 @@
-//! Finds out why the kernel does not let us trace a process.
+//! Finds out why the kernel does not let us trace a process. Used by `guest`.
 //!
 //! EPERM and EACCES do not say what refused. The kernel checks in this order (`seccomp` at the system call's entry, then
 //! `__ptrace_may_access` and `ptrace_attach`, kernel/ptrace.c), and each check that can be examined is examined here: a filter of our own,

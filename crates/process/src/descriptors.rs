@@ -1,4 +1,5 @@
-//! The descriptors that lancet itself may have: as many as the kernel lets it, and a few in reserve.
+//! The descriptors that lancet itself may have: as many as the kernel lets it, and a few in reserve. Used by
+//! `proc_file`, `memory::by_calls` and others here, and by the crates `lancet` and `inject`.
 //!
 //! Most files of `/proc` are open only while they are read. Where no descriptor is left for that (`ulimit -n`, the limit of the whole
 //! machine), a process that lives could neither be looked at nor be left: its threads could not be listed, so they could not be stopped,

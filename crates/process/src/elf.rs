@@ -1,4 +1,5 @@
-//! Reads ELF from untrusted places: files of the guest, and the guest's memory.
+//! Reads ELF from untrusted places: files of the guest, and the guest's memory. Used by `modules`, `symbols::debug` and
+//! others here, and by the crates `frames`, `hooks`, `lancet` and `languages`.
 //!
 //! Layouts: System V gABI, chapters 4 (ELF header, sections, symbol table, notes) and 5 (program
 //! header, dynamic section); structures from the `object` crate. Only 64-bit little-endian x86-64.

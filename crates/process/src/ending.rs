@@ -1,4 +1,4 @@
-//! How a process ended that is not a child of ours, so that no wait tells us.
+//! How a process ended that is not a child of ours, so that no wait tells us. Used by `hooks::target`.
 //!
 //! Once its parent has waited for it the kernel answers by a descriptor of the process that was opened before
 //! (`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT`, include/uapi/linux/pidfd.h, Linux 6.15); until then its status stands in

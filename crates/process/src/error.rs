@@ -1,4 +1,5 @@
-//! What can go wrong with a process that is opened. One enum for all crates that work on a process.
+//! What can go wrong with a process that is opened. One enum for all crates that work on a process. Used by `denial`,
+//! `guest` and others here, and by most crates above.
 
 mod afterwards;
 

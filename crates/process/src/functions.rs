@@ -1,5 +1,5 @@
 //! The functions of a process: the symbols of all its modules, by name and by address, with the choices of IFUNCs
-//! (`crate::indirect`) followed.
+//! (`crate::indirect`) followed. Used by `indirect` and `linkage`, and by most crates above.
 
 use crate::error::{Error, Result};
 use crate::indirect::picked;

@@ -1,4 +1,4 @@
-//! Finding instructions in a process by their bytes.
+//! Finding instructions in a process by their bytes. Used by the crates `hooks`, `inject`, `calls` and `enter`.
 //!
 //! A remote call (`inject`) needs two sequences of instructions that nearly every process has somewhere: a system call
 //! followed by a return, and the return from a signal handler. No symbol leads to them reliably (`__restore_rt` is

@@ -1,4 +1,5 @@
-//! Identifies a process, and decides whether it can be opened at all.
+//! Identifies a process, and decides whether it can be opened at all. Used by `stop::taking`, `wait::others` and others
+//! here, and by most crates above.
 //!
 //! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so a guest that cannot be opened is not even
 //! stopped.

@@ -1,5 +1,6 @@
 //! Whether a process that is waited for waits in turn: a child whose end is waited for, or the only process that has the other end of a pipe
 //! or socket. It waits for somebody to read its pipe, or to write to it, and nobody but the process that waits for it can.
+//! Used by `frames::live::open`.
 //!
 //! Both wait without a time limit. Whether another thread of the first one will read or write is not known: where it has any, that its other
 //! one waits to be written to is not told, because a helper that waits for its next request does so, and that it waits to be read only

@@ -1,5 +1,5 @@
 //! Finds what IFUNCs have picked: functions that choose, once, when the loader calls them, the function that is really
-//! called (`STT_GNU_IFUNC`; gABI supplement "GNU indirect functions").
+//! called (`STT_GNU_IFUNC`; gABI supplement "GNU indirect functions"). Used by `functions`.
 //!
 //! `memcpy` is one: the function with this name looks at the processor and returns the address of a `memcpy` for it.
 //! The picker is not called again, so a hook on it sees nothing. The loader has stored what it picked in the slots of

@@ -1,4 +1,5 @@
-//! Which programs run scripts: what a program's own file says of that before its libraries are loaded.
+//! Which programs run scripts: what a program's own file says of that before its libraries are loaded. Used by
+//! `calls::live::stepped::hooked_later` and `calls::live::leads`.
 //!
 //! A program with a VM in it exports the symbol that marks the VM (`mark` of [`vm::Language::description`]). One that has its VM in a library
 //! is linked to it, and the library's name begins with the language's: `libruby-3.1.so.3.1`, `libpython3.11.so.1.0`. A program that loads

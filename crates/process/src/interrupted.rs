@@ -1,4 +1,5 @@
-//! Keeps our stops from ending the guest's system calls with EINTR.
+//! Keeps our stops from ending the guest's system calls with EINTR. Used by `stop`, `stop::thread` and others here, and
+//! by crate `inject`.
 //!
 //! Most blocking calls return one of the kernel's restart codes (-512…-516, include/linux/errno.h) when they are interrupted, and go on by
 //! themselves when no signal handler runs. Those of signal(7), "The following interfaces are never restarted", and sockets with

@@ -1,4 +1,5 @@
-//! Lets the guest go on when lancet itself is stopped (Ctrl-Z, SIGSTOP) while the guest stands still for it.
+//! Lets the guest go on when lancet itself is stopped (Ctrl-Z, SIGSTOP) while the guest stands still for it. Used by
+//! `stop` and `stop::late`, and by `lancet`.
 //!
 //! A thread that stands still for lancet goes on only if lancet lets it or dies. If lancet were stopped meanwhile, the thread
 //! would stand still until lancet is continued. So, once a command has called [`heed`]:

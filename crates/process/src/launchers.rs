@@ -1,5 +1,5 @@
 //! Recognises programs of a guest that package managers have written: their lines are on every stack and belong to no
-//! application ([`vm::library::is_launcher`]).
+//! application ([`vm::library::is_launcher`]). Used by the crates `calls` and `frames`.
 
 use std::collections::HashMap;
 use std::io::Read;

@@ -35,7 +35,7 @@
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
 //! | `rss` | What is its resident memory used for? |
 //! | `smaps` | What does the kernel count of each mapping? |
-//! | `runs`, `seen` | Which pages are there; memory of which only those are read |
+//! | `runs`, `resident_memory` | Which pages are there; memory of which only those are read |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `limits` | What do its own limits (`/proc/PID/limits`) say of a resource? |
 //! | `descriptors` | How many descriptors has lancet itself, and how are files read when none is left? |
@@ -82,11 +82,11 @@ pub mod processors;
 pub mod programs;
 pub mod ptrace;
 pub mod refusals;
+pub mod resident_memory;
 pub mod room;
 pub mod rss;
 pub mod runs;
 pub mod samples;
-pub mod seen;
 pub mod shadow_stack;
 pub mod smaps;
 pub mod snapshot;

@@ -1,4 +1,4 @@
-//! Reads what a process may use of a resource: `/proc/PID/limits`.
+//! Reads what a process may use of a resource: `/proc/PID/limits`. Used by `control_group`, and by most crates above.
 
 use crate::error::{Error, Result};
 use crate::proc_file;

@@ -1,5 +1,5 @@
 //! Finds the name by which a function was called. If one function has several names (`fgetwc` and `getwc`), the slot
-//! of the calling module through which the call went shows which of them the source has.
+//! of the calling module through which the call went shows which of them the source has. Used by `calls::live::lookup`.
 //!
 //! ```text
 //!   call plt      ─►  plt: [endbr64] [bnd] jmp *slot(%rip)      psABI x86-64 5.2, and .plt.sec

@@ -1,4 +1,5 @@
-//! Reads the loader's own list of what it has loaded, which a debugger may read at any time.
+//! Reads the loader's own list of what it has loaded, which a debugger may read at any time. Used by the crates `hooks`
+//! and `patch`.
 //!
 //! The program's dynamic section has an entry `DT_DEBUG`, which the loader fills with the address of
 //! this (glibc 2.36 `elf/link.h`, `struct r_debug_extended`; musl's `struct debug` agrees up to `r_ldbase`):

@@ -1,4 +1,5 @@
-//! Reads what is mapped where in a guest (`/proc/PID/maps`), and finds the free ranges between.
+//! Reads what is mapped where in a guest (`/proc/PID/maps`), and finds the free ranges between. Used by `modules`,
+//! `smaps` and others here, and by most crates above.
 //!
 //! The layout of a line is the kernel's (`fs/proc/task_mmu.c`, `show_map_vma`):
 //!

@@ -1,4 +1,5 @@
-//! Reads and writes a guest's memory through `/proc/PID/mem`.
+//! Reads and writes a guest's memory through `/proc/PID/mem`. Used by `functions`, `guest` and others here, and by most
+//! crates above.
 //!
 //! One descriptor serves all reading and writing. It stays bound to the address space it was opened on
 //! (`fs/proc/base.c`, `mem_open`), so that after an exec a read fails instead of returning another program's bytes; and

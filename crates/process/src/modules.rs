@@ -1,4 +1,5 @@
-//! Finds the ELF objects a guest has loaded: its program, its libraries, the loader itself.
+//! Finds the ELF objects a guest has loaded: its program, its libraries, the loader itself. Used by `functions`,
+//! `linkmap` and others here, and by the crates `enter`, `frames`, `rss` and `lancet`.
 //!
 //! They are found in the maps and not in the loader's list, because the maps always exist: in a static program, in one whose loader
 //! has not begun, in one loaded by something else than glibc. (`linkmap` reads the loader's list, which alone shows what comes and

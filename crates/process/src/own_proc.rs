@@ -1,4 +1,4 @@
-//! Provides a `/proc` of our own PID namespace.
+//! Provides a `/proc` of our own PID namespace. Used by the crates `inject` and `lancet`.
 //!
 //! A lancet that is started in a new PID namespace but with the `/proc` of the old one (`unshare -pf lancet …`) finds there, under each id
 //! that it knows, another process than the one that it traces. [`ensure`] gives such a lancet a mount namespace of its own, with the right

@@ -1,4 +1,5 @@
-//! What the kernel says of single pages (`/proc/PID/pagemap`).
+//! What the kernel says of single pages (`/proc/PID/pagemap`). Used by `snapshot`, `room` and others here, and by most
+//! crates above.
 //!
 //! A word a page (`fs/proc/task_mmu.c`, `pte_to_pagemap_entry`; Documentation/admin-guide/mm/pagemap.rst): bit 63 says that it is in
 //! memory, bit 62 that it is in swap, bit 61 that it is the page of a file or shared, and not one of the process's own. The page numbers

@@ -1,4 +1,5 @@
-//! A cache over any [`Memory`]: reads whole pages, each once, and remembers which pages they were.
+//! A cache over any [`Memory`]: reads whole pages, each once, and remembers which pages they were. Used by the crates
+//! `languages`, `frames` and `hooks`.
 //!
 //! A reader of a VM's data structures asks for single words, mostly near each other, and each word would cost a system
 //! call (`pread` of `/proc/PID/mem`). The readers of crate `languages` walk tables of names and frames through this cache; `frames::live`

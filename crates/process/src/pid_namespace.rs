@@ -1,4 +1,5 @@
 //! Translates ids of processes between PID namespaces (pid_namespaces(7)): which process of ours is 12 to a process in a container?
+//! Used by `snapshot` and `wait::others`, and by most crates above.
 //!
 //! `/proc/PID/status` has the ids of a process in each namespace from that of the mounted `/proc` inwards (`NSpid`, `NStgid`, `NSpgid`,
 //! `NSsid`, Linux 4.1: fs/proc/array.c); `/proc/PID/ns/pid` is its innermost namespace, and `NS_GET_PARENT` (Linux 4.9, ioctl_ns(2))

@@ -1,4 +1,5 @@
 //! Holds a process by a descriptor (pidfd_open(2), Linux 5.3), which never refers to another process that gets the same id later.
+//! Used by `ending` and `interrupted::sockets`, and by most crates above.
 
 use std::fs::File;
 use std::io::{Error, Result};

@@ -1,4 +1,5 @@
 //! Processor time, and memory where it ends, that lancet leaves to others: its own threads that work for a while beside a guest, and the copy of a guest.
+//! Used by `ptrace::bounded` and `stop`, and by most crates above.
 //!
 //! A process with threads of lancet's and a copy beside it would get only one processor's share among many. So each of these gets a
 //! niceness a few steps lower in priority, and not the lowest: on a busy machine a thread of niceness 19 gets a hundredth of a processor,

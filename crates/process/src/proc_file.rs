@@ -1,4 +1,5 @@
-//! The files of `/proc` as text, and its folders whose entries are numbers.
+//! The files of `/proc` as text, and its folders whose entries are numbers. Used by `guest`, `threads` and others here,
+//! and by most crates above.
 //!
 //! The name of a thread is what the program has set, cut after 15 bytes, maybe within a character, and `comm`, `stat`, `status` and
 //! `sched` show these bytes as they are (`proc_task_name`, fs/proc/array.c). `std::fs::read_to_string` fails on a file that is not

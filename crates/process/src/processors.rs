@@ -1,4 +1,5 @@
-//! On which processors lancet's thread runs that looks at a process again and again.
+//! On which processors lancet's thread runs that looks at a process again and again. Used by `interrupted::slept` and
+//! `stop`, and by the crates `lancet` and `frames`.
 //!
 //! A thread that a look has stopped is woken on lancet's processor as a rule (`wake_affine`, kernel/sched/fair.c). When lancet wakes there for the
 //! next look, it takes the processor from that thread, which then never seems to run. So between two looks lancet goes where the threads are

@@ -1,4 +1,4 @@
-//! A process that begins another program (execve(2)) while it is opened.
+//! A process that begins another program (execve(2)) while it is opened. Used by most crates above.
 //!
 //! What was read of it until then is of a memory that is gone, so an attach fails in any of its steps, as it does where the process has
 //! ended. Whether it has, is read back here; one that lives is opened again.

@@ -1,4 +1,5 @@
-//! The ptrace requests that lancet uses, as plain functions.
+//! The ptrace requests that lancet uses, as plain functions. Used by `stop::late`, `stop::thread` and others here, and
+//! by most crates above.
 //!
 //! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
 //! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.

@@ -1,4 +1,5 @@
-//! Remembers children that could not be opened when they were found, and when each is tried again.
+//! Remembers children that could not be opened when they were found, and when each is tried again. Used by the crates
+//! `births` and `lancet`.
 //!
 //! A child may be found at any moment of its life. Between fork and exec it still runs its parent's program, while its loader
 //! runs it has no interpreter yet, and a shell may become one at any time (`sh -c "exec ruby …"`). So a child that was refused

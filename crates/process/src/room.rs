@@ -1,4 +1,5 @@
-//! Determines how much of a stack's mapping has been used, and what lies below it.
+//! Determines how much of a stack's mapping has been used, and what lies below it. Used by `snapshot`, and by the
+//! crates `frames` and `report`.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Adds up the resident memory of a process by what its mappings are (`/proc/PID/smaps`).
+//! Adds up the resident memory of a process by what its mappings are (`/proc/PID/smaps`). Used by most crates above.
 //!
 //! The kernel shows for each mapping how much of it is in memory (`Rss`, Documentation/filesystems/proc.rst). The purpose of
 //! a mapping follows from what it maps and who uses it: a file, the stack of a thread, code without a file.

@@ -1,4 +1,5 @@
-//! Which pages are in memory, as runs of pages that are at the same kind of place.
+//! Which pages are in memory, as runs of pages that are at the same kind of place. Used by `resident_memory`, and by
+//! crate `rss`.
 
 #![forbid(unsafe_code)]
 

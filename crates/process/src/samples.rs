@@ -1,6 +1,6 @@
 //! Samples where the threads of a process spend their time in user mode: the kernel records the program counter of each thread every
 //! millisecond that it runs (`perf_event_open(2)`, the software event `PERF_COUNT_SW_TASK_CLOCK`). No thread is stopped, and a
-//! sleeping thread is not sampled.
+//! sleeping thread is not sampled. Used by `calls::live::guest::budget`.
 //!
 //! ```text
 //!   mapping of one event   page 0: data_head at 1024, data_tail at 1032 (struct perf_event_mmap_page,

@@ -1,4 +1,5 @@
-//! Determines which threads have a shadow stack (CET; Linux 6.6 and later, `Documentation/arch/x86/shstk.rst`).
+//! Determines which threads have a shadow stack (CET; Linux 6.6 and later, `Documentation/arch/x86/shstk.rst`). Used by
+//! `guest`, and by the crates `hooks`, `inject` and `patch`.
 //!
 //! Each thread has its own. The C library turns it on in a program's first instructions, if the program requests it, and
 //! a new thread has one if the thread that made it has; but any thread may turn it on for itself, by

@@ -1,4 +1,5 @@
-//! Reads the kernel's figures for each mapping (`/proc/PID/smaps`).
+//! Reads the kernel's figures for each mapping (`/proc/PID/smaps`). Used by `rss`, `resident_memory` and others here,
+//! and by crate `rss`.
 //!
 //! The lines of a mapping are those of `__show_smap` (`fs/proc/task_mmu.c`): first the line of `maps`, then `Name:   12 kB`.
 //! What a process has in memory is the sum of `Rss`, which `smaps_rollup` shows. The kernel hands the file out in pieces, as it

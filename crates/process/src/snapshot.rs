@@ -1,6 +1,6 @@
 //! Copies the stacks of a process at one instant. All threads that run are stopped, the registers and whole stacks of all are copied, and
 //! the threads go on. A thread that sleeps in the kernel throughout is not stopped ([`crate::asleep`]). Unwinding, names and everything
-//! else that takes time is done afterwards, on the copy.
+//! else that takes time is done afterwards, on the copy. Used by the crates `frames`, `languages` and `calls`.
 //!
 //! ```text
 //!   before   read the maps; find who sleeps, and copy of each what is wanted;

@@ -1,6 +1,6 @@
 //! Finds what a socket is connected to, by its inode, in the tables that the kernel shows of a network namespace
 //! (`/proc/PID/net/tcp` and its kin; Documentation/networking/proc_net_tcp.rst, `get_tcp4_sock` in net/ipv4/tcp_ipv4.c,
-//! `unix_seq_show` in net/unix/af_unix.c).
+//! `unix_seq_show` in net/unix/af_unix.c). Used by `wait::others` and `wait`, and by `calls::descriptors::names::ends`.
 
 mod pairs;
 

@@ -1,4 +1,5 @@
 //! Whether a process stands still for good: each of its threads waits without a time limit for what only the process itself can give.
+//! Used by `in_turn`, and by `frames::live::standstill`.
 //!
 //! Who would have to give it need not be known. A thread that sleeps on a word of its process's own memory (futex(2)) is woken by another
 //! thread of that process, by a signal, or by its time limit, and by nothing else. So if all threads sleep so at one moment, none of them

@@ -1,4 +1,5 @@
 //! The fields of `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5); `proc_pid_status`, fs/proc/array.c).
+//! Used by `denial`, `guest` and others here, and by most crates above.
 
 use crate::proc_file;
 use std::io;

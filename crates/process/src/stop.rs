@@ -1,4 +1,4 @@
-//! Stops threads of a process, for as short a time as possible.
+//! Stops threads of a process, for as short a time as possible. Used by `snapshot`, and by most crates above.
 //!
 //! Usually one thread is enough, the one that makes remote calls. If all must stand still, each is seized and interrupted, and
 //! the thread list is read again until it holds nothing new, because a thread that was not stopped yet may have started

@@ -1,4 +1,5 @@
-//! Names to addresses and back, for one module of a guest.
+//! Names to addresses and back, for one module of a guest. Used by `functions`, `indirect` and others here, and by the
+//! crates `frames`, `enter`, `languages` and `rss`.
 //!
 //! A name is searched for in these places, from cheap to expensive, each read only when it is reached:
 //!

@@ -1,4 +1,5 @@
 //! Which threads a process has, and whether any of them goes on, by the files of `/proc`. A process has ended when none does.
+//! Used by `guest`, `error` and others here, and by the crates `hooks`, `inject`, `enter` and `frames`.
 
 use crate::error::{Error, Result};
 use crate::proc_file;

@@ -1,4 +1,5 @@
-//! Decides how often and how long something is tried again that has failed for a reason that may pass.
+//! Decides how often and how long something is tried again that has failed for a reason that may pass. Used by `guest`
+//! and `programs`, and by the crates `hooks`, `calls`, `enter` and `lancet`.
 
 use crate::error::Error;
 use std::thread::sleep;

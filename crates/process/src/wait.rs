@@ -1,5 +1,5 @@
 //! Finds what a thread that sleeps in the kernel waits for, and since when: which system call, on which descriptors, whose peer, for how
-//! long.
+//! long. Used by `in_turn` and `standstill`, and by the crates `frames`, `report` and `calls`.
 //!
 //! All of it comes from files of the kernel and is read without stopping anything: the call and its arguments
 //! (`/proc/PID/task/TID/syscall`), when the thread last ran (`sched`), what its descriptors are (`fd`), and the peers of sockets

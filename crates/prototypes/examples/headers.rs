@@ -11,8 +11,9 @@ use std::error::Error;
 use std::fs;
 use std::process::Command;
 
+use prototypes::Word;
 use prototypes::dwarf::{self, Options};
-use prototypes::{Kind, Lens, Type, Word};
+use prototypes::types::{Kind, Lens, Type};
 
 /// Names that mean more than their type.
 fn named(name: &str) -> Option<Type> {

@@ -1,4 +1,5 @@
-//! Prototypes that are part of lancet: `conf/*.conf`, in the binary.
+//! Prototypes that are part of lancet: `conf/*.conf`, in the binary. Used by `search`, and by the crates `syscalls`,
+//! `calls` and `report`.
 //!
 //! Each file serves the SONAMEs that its library has had. A user's own file for the same library goes first.
 

@@ -1,4 +1,5 @@
-//! Whole numbers as digits, appended to a line without allocation.
+//! Whole numbers as digits, appended to a line without allocation. Used by `show::number`, `show::prepared` and others
+//! here, and by the crates `syscalls` and `report`.
 
 /// Appends a number in decimal.
 pub fn decimal(number: impl itoa::Integer, out: &mut Vec<u8>) {

@@ -1,4 +1,5 @@
-//! The units of time, for conditions and for every flag that takes a duration.
+//! The units of time, for conditions and for every flag that takes a duration. Used by `condition::read`, and by
+//! `lancet::cli::duration` and `lancet::commands::syscalls::inject`.
 
 /// What people write, and how many nanoseconds it is.
 pub const UNITS: [(&str, f64); 7] = [

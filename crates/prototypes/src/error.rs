@@ -1,4 +1,5 @@
-//! Errors in files of prototypes, with their position.
+//! Errors in files of prototypes, with their position. Used by `parse`, `condition` and others here, and by the crates
+//! `calls` and `lancet`.
 
 use std::fmt;
 use std::sync::Arc;

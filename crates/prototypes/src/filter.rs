@@ -1,4 +1,5 @@
 //! Selection of functions: the expressions of `-e`, `-x` and `-l`, as `ltrace(1)` has them under FILTER EXPRESSIONS.
+//! Used by the crates `calls` and `lancet`.
 //!
 //! ```text
 //!   filter  = [ sign ] rule { sign rule }          sign = "+" | "-"; "!" before the first is "-"

@@ -1,4 +1,4 @@
-//! Size, alignment and offsets of members: System V ABI, AMD64, section 3.1.2, figure 3.1.
+//! Size, alignment and offsets of members: System V ABI, AMD64, section 3.1.2, figure 3.1. Used by `types`.
 
 use crate::types::{Array, Expr, Kind, Lens, Struct, Type};
 

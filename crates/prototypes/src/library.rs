@@ -1,4 +1,5 @@
-//! A file's prototypes and type names, with those of the files it imports.
+//! A file's prototypes and type names, with those of the files it imports. Used by `bundle`, `lines` and others here,
+//! and by crate `calls`.
 //!
 //! ltrace searches for a library's file by its SONAME and cuts off one period after another: `libc.so.6.conf`, then
 //! `libc.so.conf`. The names `addr` and `file` come from its history and are always there.

@@ -1,4 +1,4 @@
-//! Lines of a file of prototypes that are read when their names are asked for.
+//! Lines of a file of prototypes that are read when their names are asked for. Used by `bundle`.
 //!
 //! A program makes some twenty of the 370 system calls, and a bundled file describes thousands of functions: whoever starts a program
 //! waits for what is read before. So a bundled file is only cut into lines at first. A line is read, by the same grammar as a whole file

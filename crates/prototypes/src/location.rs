@@ -1,4 +1,5 @@
-//! Where arguments and returned values lie: System V ABI, AMD64, section 3.2.3.
+//! Where arguments and returned values lie: System V ABI, AMD64, section 3.2.3. Used by `plan`, `condition::compile`
+//! and others here, and by crate `calls`.
 //!
 //! ```text
 //!   INTEGER  rdi rsi rdx rcx r8 r9      then 8 bytes each on the stack      returned in rax, rdx

@@ -1,7 +1,7 @@
 //! What the result of a call says of it: whether it failed, and how many bytes it moved or got. A prototype says of what type a
 //! result is, and not which of its values mean failure (`strcmp` and `read` both return an integer), so functions of the C
 //! library, of drivers and the system calls are listed here, by what section 2 and 3 of the manual and the libraries' own pages
-//! say under RETURN VALUE.
+//! say under RETURN VALUE. Used by `calls::summary` and `calls::live::guest::plan`.
 
 pub use capture::outcome::{Bytes, Failure, Outcome, SQLITE_ROW};
 

@@ -1,4 +1,5 @@
-//! Compiles a prototype to the two capture programs that a hook runs: one at the call, one at the return.
+//! Compiles a prototype to the two capture programs that a hook runs: one at the call, one at the return. Used by
+//! `condition::compile` and `show::call`, and by the crates `calls`, `syscalls` and `report`.
 //!
 //! Only the memory that a pointer leads to is copied, because the registers are in the hook's record. What lies on the
 //! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on and the returned

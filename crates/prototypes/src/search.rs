@@ -1,4 +1,5 @@
-//! The search for prototypes: the user's files, the bundle, the files of an installed ltrace.
+//! The search for prototypes: the user's files, the bundle, the files of an installed ltrace. Used by
+//! `calls::signatures`.
 //!
 //! For a library that is mapped with a SONAME, in this order:
 //!

@@ -1,4 +1,5 @@
-//! What a value is and how it is shown: types with lenses, and the expressions that give lengths.
+//! What a value is and how it is shown: types with lenses, and the expressions that give lengths. Used by
+//! `parse::types`, `dwarf::types` and others here, and by the crates `syscalls`, `calls` and `report`.
 //!
 //! The kinds are ltrace's (`ltrace.conf(5)`), and three that it lacks: `long double`, its complex variant, and the
 //! values of the language VMs, which the caller decodes. A lens belongs to a type and is inherited by what it is made

@@ -1,5 +1,5 @@
 //! Encodes and decodes the events of one ring. An item is written as the differences from the last item of its call
-//! site.
+//! site. Used by `write`, `merge` and others here, and by crate `calls`.
 //!
 //! ```text
 //!   control   bits 0, 1: CALL, RETURN, both = a call with its return, neither = other (bits 2 and up say what)
@@ -26,8 +26,8 @@ pub mod decode;
 pub mod encode;
 mod parts;
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use varint::{Take, Wrong, put, put_signed};
 
 /// What identifies a call site: an item is written as the differences from the last one with the same values.

@@ -1,4 +1,5 @@
-//! Encodes definitions: a byte with the kind, then numbers as LEB128, and texts after their length.
+//! Encodes definitions: a byte with the kind, then numbers as LEB128, and texts after their length. Used by `read` and
+//! `write`.
 
 use crate::item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
 use varint::{Take, Wrong, put, put_bytes};

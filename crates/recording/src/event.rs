@@ -1,11 +1,12 @@
-//! The events of a guest, in the one form used from the reader of its rings to an output format or a file.
+//! The events of a guest, in the one form used from the reader of its rings to an output format or a file. Used by
+//! `codec::decode`, `codec::parts` and others here, and by the crates `calls` and `report`.
 //!
 //! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers
 //! to them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters
 //! below. Without them (`Event`, `Call`, `At`) the types are those of a file.
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use std::time::Duration;
 
 /// Something that happened in a guest. `P` names the process, `C` is a [`Call`].

@@ -1,4 +1,4 @@
-//! Finds the segments of a file: by its index, or by their heads.
+//! Finds the segments of a file: by its index, or by their heads. Used by `read`.
 
 use crate::MAGIC;
 use crate::index::{Block, TRAILER, Trailer};

@@ -1,4 +1,5 @@
-//! The index: for each segment of events its head, and which call edges and lines occur in it.
+//! The index: for each segment of events its head, and which call edges and lines occur in it. Used by `find`, `read`
+//! and `write`.
 //!
 //! ```text
 //!   entry     head (64 bytes)   u64 its offset   edges   lines

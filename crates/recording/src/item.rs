@@ -1,4 +1,5 @@
-//! The definitions: what events refer to by number, and other facts of a recording.
+//! The definitions: what events refer to by number, and other facts of a recording. Used by `define`, `read` and others
+//! here, and by crate `calls`.
 
 /// Which command made the recording; the first definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

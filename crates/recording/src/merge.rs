@@ -1,4 +1,4 @@
-//! Merges the events of all streams by time.
+//! Merges the events of all streams by time. Used by `calls::replay` and `calls::live::guest::straight::counted`.
 //!
 //! Each stream keeps its own order, whatever its times say: an event comes no earlier than the one before it in its
 //! stream. A call that was held back until its return was seen has an earlier time than what stands before it; its return

@@ -1,4 +1,5 @@
-//! Reads a recording: its segments, its definitions, and the bytes of a segment.
+//! Reads a recording: its segments, its definitions, and the bytes of a segment. Used by `merge` and `wanted`, and by
+//! crate `calls`.
 
 use crate::codec::decode::{Decoder, Defined};
 use crate::define::take_definition;

@@ -1,4 +1,5 @@
-//! The head of a segment.
+//! The head of a segment of a recording: what is in it, and how long it is. Used by `find`, `index` and others here,
+//! and by crate `calls`.
 //!
 //! ```text
 //!    0  u32 CRC-32 of the bytes 4..64     4  u32 CRC-32 of the bytes behind the head

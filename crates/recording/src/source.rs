@@ -1,4 +1,5 @@
-//! The source of a recording, and the errors of reading it.
+//! The source of a recording, and the errors of reading it. Used by `find`, `read` and others here, and by crate
+//! `calls`.
 
 use crate::VERSION;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Selects events, and the segments that may contain them.
+//! Selects events, and the segments that may contain them. Used by `merge`, and by crate `calls`.
 
 use crate::codec::Site;
 use crate::read::Recording;

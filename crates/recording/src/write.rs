@@ -1,4 +1,5 @@
-//! Writes a recording.
+//! Writes a recording: its head, its definitions and segments, and the index at its end. Used by
+//! `calls::recorder::store`.
 
 use crate::codec::encode::Encoder;
 use crate::codec::{CallRecord, Place, ReturnRecord, ShortRecord};

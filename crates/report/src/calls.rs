@@ -1,4 +1,5 @@
-//! `lancet calls`: what becomes of events, one file a format.
+//! `lancet calls`: what becomes of events, one file a format. Used by `stack::now`, `syscalls::json` and others here,
+//! and by crate `lancet`.
 //!
 //! | module | for |
 //! |---|---|
@@ -8,7 +9,7 @@
 //! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json`, `summary_ltrace` or `stacks` |
 //! | `still_open`, `not_freed` | before the rows of `-c`: descriptors that are still open, memory that is not freed |
 //!
-//! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
+//! Each is a [`calls::consumer::Consumer`]. How lines look is a [`Layout`].
 
 mod form;
 pub mod format;
@@ -32,7 +33,8 @@ pub use lines::Lines;
 pub use processes::Processes;
 pub use summary::Summary;
 
-use prototypes::{Detail, Show};
+use prototypes::Detail;
+use prototypes::show::Show;
 
 /// In the place of a line where only libraries' frames are around a call.
 pub(crate) const NO_APPLICATION: &str = "(no application line)";

@@ -1,4 +1,4 @@
-//! Lines of cells made into aligned text.
+//! Lines of cells made into aligned text. Used by `heap::allocated`, `mem::table`, `mem::table::vm_memory` and others.
 
 use std::io;
 

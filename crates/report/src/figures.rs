@@ -1,4 +1,5 @@
-//! Numbers for people: grouped digits, sizes in binary units, times in the unit that fits.
+//! Numbers for people: grouped digits, sizes in binary units, times in the unit that fits. Used by `mem::table`,
+//! `calls::not_freed` and others here, and by crate `lancet`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a command line needs to know of a format to offer it.
+//! What a command line needs to know of a format to offer it. Used by `calls::format`, `forms` and others here, and by
+//! crate `lancet`.
 
 /// An entry of a command's list of formats.
 pub trait FormatEntry: Sync + 'static {

@@ -1,4 +1,5 @@
-//! JSON for programs: one object a line.
+//! JSON for programs: one object a line. Used by `calls::json`, `syscalls::json` and others here, and by crate
+//! `lancet`.
 //!
 //! The strings of a guest are written whole, but so that nothing in them acts on a terminal: serde_json escapes the ASCII
 //! control characters, and [`Safe`] the others that `text::printable` writes out. A reader of JSON gets the same

@@ -39,7 +39,7 @@ pub mod patch;
 pub mod profile;
 pub mod rss;
 pub mod stack;
-pub mod style;
+mod style;
 pub mod syscalls;
 pub mod text;
 pub mod tune;

@@ -1,4 +1,5 @@
-//! HTML pages that stand for themselves: no network, light and dark, by keyboard too, and on paper.
+//! HTML pages that stand for themselves: no network, light and dark, by keyboard too, and on paper. Used by
+//! `heap::html` and `profile::html`.
 //!
 //! A page is the same for every command, but for its data and the script that shows it. The data is JSON within the page, in which `<` is
 //! escaped, and the scripts show its texts as text only; the content security policy allows nothing from elsewhere. The same data makes the

@@ -1,4 +1,5 @@
-//! The answers of `lancet patch`, as lines or as JSON; [`template()`], the file to begin with.
+//! The answers of `lancet patch`, as lines or as JSON; [`template()`], the file to begin with. Used by
+//! `lancet::commands::patch::run` and `lancet::commands::patch::args`.
 
 mod json;
 mod lines;

@@ -1,4 +1,4 @@
-//! How a text may look where it is shown.
+//! How a text may look where it is shown. Used by `columns`, `heap::allocated` and others here, and by crate `lancet`.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 //! `lancet syscalls`: system calls as strace writes them, with the script's line behind each, and strace's table with a
-//! row for each function and script line.
+//! row for each function and script line. Used by crate `lancet`.
 //!
 //! | module | what |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`json`] | programs: an object a line, schema in `docs/json.md` |
 //! | [`summary`] | `-c` |
 //!
-//! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::Consumer`].
+//! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::consumer::Consumer`].
 
 pub mod chosen;
 pub mod columns;

@@ -1,4 +1,5 @@
-//! The border that text of a guest crosses before a person reads it.
+//! The border that text of a guest crosses before a person reads it. Used by `calls::lines`, `heap::html` and others
+//! here, and by crate `lancet`.
 //!
 //! [`printable`] is the only function that makes such text safe. Every writer of text in this crate calls it on each
 //! string that comes from a guest or its machine (paths, names of functions, types, processes, values of settings),

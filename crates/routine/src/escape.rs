@@ -1,4 +1,5 @@
-//! The way out of a panic in an image that has no unwinder: back to whoever called the image's Rust code.
+//! The way out of a panic in an image that has no unwinder: back to whoever called the image's Rust code. Used by
+//! `agent::guard`.
 //!
 //! `enter`, `leave` and `probe` run on the guest's stack, below frames that know nothing of Rust. A panic in them
 //! must not end the guest, and must not cost anything while there is none. So nothing is noted on the way in. What is

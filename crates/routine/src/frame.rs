@@ -1,4 +1,5 @@
-//! What the stub, the routine and the agent's `enter` and `leave` agree on.
+//! What the stub, the routine and the agent's `enter` and `leave` agree on. Used by `code::call_through`,
+//! `code::find_fde` and others here, and by the crates `agent`, `hooks`, `calls` and `trampoline`.
 //!
 //! The routine (`code`) puts this onto the guest's own stack, above the copy of the stack
 //! arguments. `rbp` is the frame pointer of an ordinary C function, so frame-pointer walkers pass too.

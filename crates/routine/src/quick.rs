@@ -1,4 +1,6 @@
 //! What is asked of the image before `enter`, `leave` and `probe`: functions that use no vector register, so that none is kept.
+//! Used by `code::call_through` and `code::probe`, and by `agent::calls::quick` and
+//! `agent::calls::system_calls::quick`.
 //!
 //! They are `unsafe extern "C" fn(*mut Frame, *const Room) -> u64` at the call, and `(*mut Frame, *const Results) -> u64` at
 //! the return, and `(*const ProbeFrame, *const Room) -> u64` at a probe, whose vector registers are not in memory then. The image answers for it that neither they nor what they

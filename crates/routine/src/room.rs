@@ -1,5 +1,6 @@
 //! Where `enter`, `leave` and `probe` run: on the stack of their caller, if it is proven to have the room, or else on a
-//! stack of the image's own.
+//! stack of the image's own. Used by `code::call_through`, `code::probe` and others here, and by the crates `agent` and
+//! `hooks`.
 //!
 //! What these functions need is some kilobytes. A coroutine, or a handler on its alternate stack, may have a few
 //! hundred bytes left, and what lies below them is somebody else's. So the routine asks first:

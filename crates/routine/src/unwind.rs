@@ -1,4 +1,4 @@
-//! How exceptions and backtraces pass through the routine.
+//! How exceptions and backtraces pass through the routine. Used by the crates `hooks` and `calls`.
 //!
 //! An unwinder meets one address of ours: behind the `call` in `trampoline_call_through`. The loader does not know
 //! the agent's image, so libgcc's unwinder, which finds rules through `_dl_find_object` (glibc 2.35 and later) or

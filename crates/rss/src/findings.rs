@@ -1,4 +1,5 @@
-//! What follows from the figures, where they support it.
+//! What follows from the figures of the ledger, where they support it: findings with what can be done. Used by the
+//! crates `report` and `lancet`.
 
 use vm::Language;
 

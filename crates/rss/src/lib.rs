@@ -20,8 +20,8 @@ mod findings;
 mod glibc;
 mod kernel;
 mod modules;
+mod of_lancet;
 mod other;
-mod own;
 mod threads;
 
 use std::collections::HashMap;
@@ -41,8 +41,8 @@ use languages::resident::rows::Rows;
 pub use languages::resident::rows::{Bytes, Kind, Row};
 use modules::Loaded;
 pub use other::{Figures, Other};
+use process::resident_memory::ResidentMemory;
 use process::runs::{self, Place, Run, within};
-use process::seen::Seen;
 pub use threads::ThreadStack;
 
 /// How long a ledger may take.
@@ -114,7 +114,7 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
     let rollup = smaps::rollup(pid).map_err(of_proc("smaps_rollup"))?;
     counted();
     let (runs, left_out) = runs::runs(pid, &areas).map_err(of_proc("pagemap"))?;
-    let seen = Seen::new(&memory, &areas, &runs, until);
+    let seen = ResidentMemory::new(&memory, &areas, &runs, until);
     let loaded = Loaded::of(pid, &maps, &seen);
     let mut look = Look {
         areas: &areas,
@@ -173,7 +173,7 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
 struct Look<'a> {
     areas: &'a [Area],
     runs: &'a [Run],
-    seen: &'a Seen<'a>,
+    seen: &'a ResidentMemory<'a>,
     rows: Rows,
     missing: Vec<String>,
 }
@@ -243,7 +243,7 @@ impl Look<'_> {
     /// What lancet has mapped there itself.
     fn agents(&mut self) -> Layer {
         let row = self.rows.id(Kind::Agent, String::new());
-        own::mappings(self.areas, self.seen, row)
+        of_lancet::mappings(self.areas, self.seen, row)
     }
 
     /// Adds up the bytes that are in memory, by who has them.

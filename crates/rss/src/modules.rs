@@ -10,7 +10,7 @@ use process::symbols::Symbols;
 use wire::snapshot::allocator::Asked;
 
 use crate::other::Other;
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// Libraries that replace malloc, by the beginnings of their names.
 const ALLOCATORS: [(&str, &str); 4] = [
@@ -27,7 +27,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Finds the modules of a process; none if they cannot be read.
-    pub fn of(pid: i32, maps: &Maps, memory: &Seen) -> Self {
+    pub fn of(pid: i32, maps: &Maps, memory: &ResidentMemory) -> Self {
         let files = Arc::new(GuestFiles::of(pid));
         let found = modules(&files, maps, memory).unwrap_or_default();
         let open = |module: Module| {

@@ -1,4 +1,5 @@
-//! An allocator that has taken malloc's place, and what it says of itself.
+//! An allocator that has taken malloc's place, and what it says of itself. Used by `divided` and `modules`, and by
+//! `lancet::commands::heap::ledger`.
 //!
 //! Its memory is not read: it keeps no records that are the same in two builds of it. So which of its pages hold what is not known, only how much
 //! there is of each, and the row of its memory is divided by that (`divided`).

@@ -23,8 +23,8 @@ use vm::Memory;
 
 use languages::resident::claims::{Claim, Layer};
 use languages::resident::rows::{Kind, Rows};
+use process::resident_memory::ResidentMemory;
 use process::runs::{Place, Run, within};
-use process::seen::Seen;
 
 /// `tid` in `struct pthread`, and bytes of it that are searched for `stackblock`.
 const TID: u64 = 0x2d0;
@@ -76,7 +76,7 @@ struct Thread {
 /// Finds the stacks of all threads, and the ranges that are whose.
 pub fn look(
     pid: i32,
-    memory: &Seen,
+    memory: &ResidentMemory,
     areas: &[Area],
     runs: &[Run],
     taken: &Layer,

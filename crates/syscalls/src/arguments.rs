@@ -1,4 +1,5 @@
-//! Which arguments are written when, and by whom.
+//! Decides which arguments of a system call are written at its begin and which at its end, and by which part of this
+//! crate.
 
 mod names;
 
@@ -6,8 +7,8 @@ use crate::call::{Part, RawCall, Style};
 use crate::layout::{Row, Rows};
 use crate::writer::{Place, Writer};
 use crate::{forms, ioctl, layout, special};
-use prototypes::Kind;
 use prototypes::digits::hex;
+use prototypes::types::Kind;
 use std::ops::Range;
 
 pub use names::argument_name;

@@ -1,6 +1,8 @@
-//! What is written, and how: the values of one call, and the style that all calls share.
+//! What is written, and how: the values of one call, and the style that all calls share. Used by `writer`, `result` and
+//! others here, and by the crates `report` and `lancet`.
 
-use prototypes::{Captures, Lens, Memory as _, Prototype};
+use prototypes::show::{Captures, Memory as _};
+use prototypes::types::{Lens, Prototype};
 
 /// How calls are written.
 #[derive(Clone, Copy, Debug)]

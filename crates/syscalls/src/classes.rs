@@ -1,8 +1,10 @@
-//! Classes of system calls, as strace(1) has them: `%file`, `%desc`, `%network` and their kin.
+//! Classes of system calls, as strace(1) has them: `%file`, `%desc`, `%network` and their kin. Used by `trace`, and by
+//! `lancet::commands::syscalls::inject`.
 //!
 //! Which calls take a path and which a descriptor is known from their prototypes; the others are listed.
 
-use prototypes::{Bundle, Lens, Prototype};
+use prototypes::bundle::Bundle;
+use prototypes::types::{Lens, Prototype};
 
 /// A class: its name without `%`, and what is in it.
 pub struct Class {
@@ -314,7 +316,9 @@ mod tests {
 
     #[test]
     fn every_listed_name_is_a_system_call() {
-        let known: Vec<&str> = prototypes::system_calls().map(|(_, name)| name).collect();
+        let known: Vec<&str> = prototypes::bundle::system_calls()
+            .map(|(_, name)| name)
+            .collect();
         for class in CLASSES {
             if let Has::Name(names) | Has::Descriptor(names) = class.has {
                 for name in names {

@@ -1,4 +1,5 @@
-//! Names of errors.
+//! Names of error numbers: `ENOENT`, and its text. Used by `forms::siginfo`, `layout::custom`, `layout::custom::plain`
+//! and others.
 
 use nix::errno::Errno;
 

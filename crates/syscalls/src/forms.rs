@@ -1,4 +1,5 @@
-//! Types with a text of their own, by the names of their typedefs in `syscalls.conf`: one file a family.
+//! Types with a text of their own, by the names of their typedefs in `syscalls.conf`: one file a family. Used by
+//! `arguments`, `result`, `signal` and others.
 
 mod controls;
 mod descriptors;

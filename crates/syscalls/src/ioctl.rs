@@ -1,4 +1,4 @@
-//! `ioctl`: its command says what its argument is.
+//! `ioctl`: its command says what its argument is. Used by `special` and `arguments`.
 //!
 //! Commands and their arguments are rows of the files in `conf/` (`layout`). What a row cannot say has a function here: commands that
 //! carry a number or a length (`evdev`).

@@ -1,6 +1,7 @@
 //! What drivers and netlink families exchange with the kernel, as data: lists of names, structs, commands of `ioctl`,
 //! attributes of netlink. One small language says all of it (`parse`), the files in `conf/` are written in it, and `show` writes
-//! values by it. `names.conf` and `ioctls.conf` are made from the kernel's headers (`conf/generate`).
+//! values by it. `names.conf` and `ioctls.conf` are made from the kernel's headers (`conf/generate`). Used by `opened`,
+//! `arguments`, `ioctl` and others.
 //!
 //! ```text
 //!   list fsx FS_XFLAG_??? FS_XFLAG_REALTIME=1 …       names, and what stands for a number without one
@@ -17,17 +18,17 @@
 
 mod copies;
 mod custom;
-mod known;
 mod later;
 mod parse;
 mod show;
+mod tables;
 mod types;
 mod zeros;
 
 pub use copies::programs;
 pub use custom::network;
-pub use known::{Rows, attributes, first_name, list, rows, tables, ty};
 pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
+pub use tables::{Rows, attributes, first_name, list, rows, tables, ty};
 use types::Tables;
 pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Row, Ty};
 
@@ -71,7 +72,7 @@ const FILES: [(&str, &str); 30] = [
 ///
 /// If a file is not understood; they are part of this crate.
 pub fn prepare() {
-    known::take(|| {
+    tables::take(|| {
         let mut tables = Tables {
             customs: custom::CUSTOM,
             lengths: Some(custom::length),

@@ -77,7 +77,7 @@ pub fn copies(name: &str, detail: prototypes::Detail) -> prototypes::Programs {
 #[must_use]
 pub fn copies_of_environment(
     name: &str,
-    prototype: &prototypes::Prototype,
+    prototype: &prototypes::types::Prototype,
     detail: prototypes::Detail,
 ) -> prototypes::Programs {
     let index = match name {

@@ -1,8 +1,8 @@
-//! Structs that are written member by member.
+//! Structs that are written member by member. Used by `forms::files`, `forms::network`, `forms::process` and others.
 
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
-use prototypes::Type;
+use prototypes::types::Type;
 
 /// Writes members by their names, between braces: `{a=1, b=2}`.
 pub struct Members<'a, 'w> {
@@ -34,7 +34,7 @@ impl<'a, 'w> Members<'a, 'w> {
 
     /// Where a member lies, and its type.
     pub fn find(&self, name: &str) -> Result<(u64, Type), Unknown> {
-        let prototypes::Kind::Struct(of) = &self.ty.kind else {
+        let prototypes::types::Kind::Struct(of) = &self.ty.kind else {
             return Err(Unknown);
         };
         let mut members = of.members().enumerate();

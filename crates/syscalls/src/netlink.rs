@@ -1,4 +1,4 @@
-//! Messages of netlink: `[{nlmsg_len=20, nlmsg_type=RTM_GETLINK, …}, {ifi_family=AF_UNSPEC, …}]`.
+//! Messages of netlink: `[{nlmsg_len=20, nlmsg_type=RTM_GETLINK, …}, {ifi_family=AF_UNSPEC, …}]`. Used by `special`.
 //!
 //! Headers and attributes follow each other, each with its length (include/uapi/linux/netlink.h). What a message holds, and what its
 //! attributes are, is said by rows of `conf/netlink.conf`; which protocol a socket speaks, by whoever hands the call.

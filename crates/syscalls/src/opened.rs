@@ -1,5 +1,5 @@
 //! Which system calls open descriptors, and where they put the numbers of those: the one list, for the text of results, for what
-//! descriptors are called and for what is still open.
+//! descriptors are called and for what is still open. Used by `result`, and by `calls::descriptors::effect`.
 //!
 //! ```text
 //!   openat(…) = 5                                              the result
@@ -13,7 +13,7 @@
 //! calls, and the events that `read` gives of fanotify.
 
 use crate::layout;
-use prototypes::Memory;
+use prototypes::show::Memory;
 
 /// Where a call that has returned has put the numbers of the descriptors that it opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,12 +254,13 @@ fn beside(memory: &dyn Memory, message: u64, numbers: &mut Vec<i32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prototypes::{Bundle, Captures};
+    use prototypes::bundle::Bundle;
+    use prototypes::show::Captures;
 
     /// A call that is new has a descriptor as its result by its prototype, and must be in the list.
     #[test]
     fn every_call_that_returns_a_descriptor_is_in_the_list() {
-        for (_, name) in prototypes::system_calls() {
+        for (_, name) in prototypes::bundle::system_calls() {
             let prototype = Bundle::prototype("SYS", name);
             let gives = prototype.is_some_and(|of| of.returns.alias() == Some("fd"));
             assert!(!gives || opening().any(|known| known == name), "{name}");

@@ -7,8 +7,8 @@ use crate::types::ty;
 use crate::writer::{Place, Writer};
 use crate::{forms, layout, special, words};
 use nix::errno::Errno;
-use prototypes::Kind;
 use prototypes::digits::{decimal, hex};
+use prototypes::types::Kind;
 use std::sync::OnceLock;
 
 /// Appends the result; `?` of a call that has not returned.

@@ -1,10 +1,12 @@
-//! Signals that came, by what the kernel says of them.
+//! Writes signals that came, by what the kernel says of them. Used by `report::syscalls::lines::ends` and
+//! `report::syscalls::lines`.
 
 use crate::call::{Processes, RawCall, Style};
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
-use prototypes::{Captures, Prototype};
+use prototypes::show::Captures;
+use prototypes::types::Prototype;
 
 /// What a signal is, by the beginning of its `siginfo_t`.
 pub fn information(style: &Style, bytes: &[u8], processes: Option<Processes>) -> Option<String> {

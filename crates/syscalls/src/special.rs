@@ -1,4 +1,5 @@
-//! Calls of which one argument decides what another means, or whether it is shown. A file a family.
+//! Calls of which one argument decides what another means, or whether it is shown. A file a family. Used by `arguments`
+//! and `result`.
 
 mod clone;
 mod control;

@@ -1,4 +1,5 @@
-//! Strings as strace escapes them (`string_quote` in its util.c): `"a\n\177\0"`.
+//! Strings as strace escapes them (`string_quote` in its util.c): `"a\n\177\0"`. Used by `writer`, `forms::network`,
+//! `layout::custom::addresses` and others.
 
 use crate::call::Hex;
 

@@ -1,4 +1,4 @@
-//! The language of `-e trace=`: which system calls are shown.
+//! The language of `-e trace=`: which system calls are shown. Used by the crates `lancet` and `report`.
 //!
 //! ```text
 //!   set      = [ "!" ] ( "all" | "none" | element { "," element } )
@@ -205,7 +205,7 @@ impl Trace {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    prototypes::system_calls().map(|(_, name)| name)
+    prototypes::bundle::system_calls().map(|(_, name)| name)
 }
 
 fn add(element: &str, set: &mut BTreeSet<&'static str>) -> Result<(), TraceError> {
@@ -258,7 +258,7 @@ fn add_named(
         return Ok(());
     }
     let number = name.parse::<u32>().ok();
-    let found = prototypes::system_calls()
+    let found = prototypes::bundle::system_calls()
         .find(|(known, of)| *of == name || number == Some(*known))
         .map(|(_, name)| name);
     match found {

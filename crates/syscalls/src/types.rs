@@ -1,6 +1,7 @@
-//! The types of `syscalls.conf` by their names.
+//! The types of `syscalls.conf` by their names. Used by `forms::files`, `forms::network`, `forms::process` and others.
 
-use prototypes::{Bundle, Type};
+use prototypes::bundle::Bundle;
+use prototypes::types::Type;
 
 /// The name of the kernel among libraries.
 const SYSTEM: &str = "SYS";

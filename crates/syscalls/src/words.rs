@@ -1,4 +1,5 @@
-//! Names of numbers and of bits, as strace writes them: `O_RDONLY|O_CLOEXEC`, `0x63 /* SEEK_??? */`.
+//! Names of numbers and of bits, as strace writes them: `O_RDONLY|O_CLOEXEC`, `0x63 /* SEEK_??? */`. Used by
+//! `layout::custom::calls`, `layout::tables`, `layout::custom::addresses` and others.
 
 use crate::call::Constants;
 use prototypes::digits::hex;

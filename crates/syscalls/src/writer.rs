@@ -1,4 +1,5 @@
-//! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
+//! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members. Used by
+//! `forms::files`, `forms::network`, `forms::process` and others.
 
 mod memory;
 mod numbers;
@@ -7,7 +8,7 @@ mod overlay;
 use crate::call::{DescriptorNames, Hex, IdKind, RawCall, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
-use prototypes::{Array, Expr, Kind, Lens, Struct, Type};
+use prototypes::types::{Array, Expr, Kind, Lens, Struct, Type};
 use std::sync::Arc;
 
 pub use overlay::Overlay;

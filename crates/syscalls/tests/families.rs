@@ -1,6 +1,7 @@
 //! Text of what drivers, netlink and calls with rows in `conf/` exchange with the kernel. Expected text is strace's.
 
-use prototypes::{Bundle, Captures};
+use prototypes::bundle::Bundle;
+use prototypes::show::Captures;
 use syscalls::{Constants, Hex, Part, RawCall, Style};
 
 const AT: u64 = 0x1000;

@@ -1,4 +1,5 @@
-//! Instructions of BPF as numbers (Documentation/bpf/standardization/instruction-set.rst), and jumps to labels.
+//! Instructions of BPF as numbers (Documentation/bpf/standardization/instruction-set.rst), and jumps to labels. Used by
+//! `writer`, `brake`, `copier` and others.
 
 /// A register. R0 is what a helper returns, R1 to R5 are its arguments and are lost by it, R6 to R9 stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Has a thread wait for lancet where the ring buffer of records fills: the program keeps the processor, and with it the thread, for a moment at
-//! the end of a call.
+//! the end of a call. Used by `programs`.
 //!
 //! A BPF program can neither sleep nor stop a thread, but by a signal, which the thread's program may see. So it looks at the clock until a time
 //! has come (`bpf_loop`, Linux 5.17). That costs processor time, and is therefore short, and the shorter the more room there is:

@@ -1,5 +1,6 @@
 //! The interpreter of crate `capture`, as a function of the kernel's programs: it copies what the arguments of a call point to by the same
-//! words by which a hook and a tracer copy it ([`capture::Op`]), so that all three tell the same.
+//! words by which a hook and a tracer copy it ([`capture::Op`]), so that all three tell the same. Used by `records`,
+//! `watch` and `programs`.
 //!
 //! The kernel calls the function once for each step (`bpf_loop`, Linux 5.17), because it does not accept loops of which it cannot see the
 //! end. What one step leaves to the next is in memory that each processor has for itself, with the record behind it:

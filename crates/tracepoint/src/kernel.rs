@@ -1,5 +1,5 @@
 //! bpf(2): maps and programs made, read and attached, and what stands in the way. Layouts: `union bpf_attr` and
-//! `struct bpf_prog_info` in include/uapi/linux/bpf.h.
+//! `struct bpf_prog_info` in include/uapi/linux/bpf.h. Used by `places`, `watch` and others here, and by crate `calls`.
 
 use crate::assembler::Program;
 use crate::processors::processors;

@@ -1,5 +1,5 @@
 //! How often which system call was made at which place of a process: what the kernel knows of calls that somebody else has to see,
-//! too, as hooks have.
+//! too, as hooks have. Used by `calls::live::kernel_count`.
 //!
 //! ```text
 //!   the kernel has answered ─► sys_exit ─► is its process in `watched`? ─ no ─► on it goes (every process of the machine pays this)

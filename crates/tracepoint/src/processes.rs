@@ -1,4 +1,4 @@
-//! The processes that a set of programs watches.
+//! The processes that a set of programs watches. Used by `watch`, `places` and `writer`.
 
 use crate::kernel::{Kind, Map, Refused};
 use std::fs;

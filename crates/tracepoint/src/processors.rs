@@ -1,4 +1,4 @@
-//! How many processors the kernel keeps a value for.
+//! How many processors the kernel keeps a value for. Used by `kernel` and `watch`.
 
 use crate::kernel::{Kind, Map, Refused};
 use std::sync::OnceLock;

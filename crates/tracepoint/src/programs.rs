@@ -1,4 +1,5 @@
 //! The programs: what is done at each tracepoint. Their arguments are those of include/trace/events/syscalls.h and sched.h.
+//! Used by `watch`.
 //!
 //! All of them begin with [`Writer::watched`]: whose process is not watched goes on at once, after a look into one map. A thread that
 //! is watched has an entry in `threads` with the number of the call it is in and when that began; between its calls the number

@@ -1,4 +1,4 @@
-//! Steps by which a program makes a record and has lancet read it.
+//! Steps by which a program makes a record and has lancet read it. Used by `programs`.
 
 use crate::assembler::{Helper, Label, Math, Reg, Size, When};
 use crate::copier::{self, BUFFER};

@@ -1,5 +1,6 @@
 //! The ring buffer that programs write and we read (Documentation/bpf/ringbuf.rst, kernel/bpf/ringbuf.c): a page with our
 //! position, which we write, a page with the writers' position, and the data, twice in a row, so that no record is cut.
+//! Used by `watch`.
 //!
 //! ```text
 //!   0           4096        8192             8192 + size         8192 + 2 size

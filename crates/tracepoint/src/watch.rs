@@ -1,4 +1,5 @@
-//! System calls of chosen processes, from the first program's loading to the last descriptor's end.
+//! System calls of chosen processes, from the first program's loading to the last descriptor's end. Used by crate
+//! `calls`.
 
 use crate::copier;
 use crate::kernel::{Attached, Kind, Map, Refused};

@@ -1,4 +1,5 @@
 //! What all programs are made of: the maps that they share, their places on the stack, and the steps that several of them take.
+//! Used by `watch`, `places`, `records` and others.
 
 use crate::assembler::{Code, Helper, Label, Math, Program, Reg, Size, When};
 use crate::kernel::Map;

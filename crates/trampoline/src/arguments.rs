@@ -1,4 +1,4 @@
-//! How many bytes of stack arguments a function may read.
+//! How many bytes of stack arguments a function may read. Used by `hooks::text`.
 //!
 //! The routine gives the original function a copy of its stack arguments (`routine::code`), so it must know how many bytes to copy.
 //! Where there is no prototype, only the function's own code can tell. The code is followed from its entry; for rsp, and for

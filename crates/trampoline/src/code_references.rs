@@ -1,4 +1,5 @@
-//! Finds instructions by the memory that they work on, and so functions that have no symbol.
+//! Finds instructions by the memory that they work on, and so functions that have no symbol. Used by
+//! `languages::ruby::functions` and `languages::python::functions`.
 //!
 //! The bytes of an address or a displacement are searched for, and only the instruction around a match is decoded, so
 //! megabytes of code need no decoding. A match may be an instruction that begins within another one; callers must therefore

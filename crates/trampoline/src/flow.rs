@@ -1,4 +1,5 @@
-//! Finds the functions of code that neither symbols nor unwinding rules describe, by following control flow.
+//! Finds the functions of code that neither symbols nor unwinding rules describe, by following control flow. Used by
+//! `hooks::text::extents`.
 //!
 //! A stripped library whose build leaves unwinding rules out (musl, as distributions build it) names only the functions that it
 //! exports. Of the code between two of these it is not known how many functions it is. So code is followed from every address at which

@@ -1,4 +1,4 @@
-//! Functions that get no frame, and functions that get no hook.
+//! Functions that get no frame, and functions that get no hook. Used by `hooks::set` and `hooks::policy`.
 //!
 //! A call-through hook puts a frame below the function's caller and calls the function from there. This is wrong for a function
 //! that returns twice or looks at its return address: such a function is hooked [entry-only], because its stack is as it was once

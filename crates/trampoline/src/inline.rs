@@ -1,4 +1,5 @@
-//! The code with which a stub counts or records a system call by itself, without the agent ("inline").
+//! The code with which a stub counts or records a system call by itself, without the agent ("inline"). Used by `probe`,
+//! and by `hooks::inline` and `hooks::change`.
 //!
 //! The probes around a system call (`stub.rs`) save every register and call the agent. Where only the registers of a call are wanted,
 //! most of that work is not needed: the stub finds the thread's ring, notes there that the call is open, and adds to a few numbers or

@@ -1,4 +1,5 @@
-//! Padding between functions: room for the second half of a hook whose function has no room for five bytes.
+//! Padding between functions: room for the second half of a hook whose function has no room for five bytes. Used by
+//! `plan` and `probe`, and by `hooks::text`.
 //!
 //! Compilers align functions by `nop` and `int3`. Bytes behind the end of a known function that decode as such, and
 //! that no branch leads to, are unused. Each run of them is given to one hook only.

@@ -1,4 +1,5 @@
-//! What to steal at a function's entry.
+//! Plans a hook at a function's entry: which instructions are stolen, or why it cannot be hooked. Used by `probe`,
+//! `stub` and others here, and by the crates `hooks` and `patch`.
 //!
 //! The patch is `jmp rel32`, five bytes. The instructions it overwrites are *stolen*: they run in the stub, relocated, and
 //! the stub jumps back behind them.

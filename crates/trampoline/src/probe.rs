@@ -1,4 +1,5 @@
-//! Probes in mid-function: at a nop that was compiled in for them (`usdt`), and around a `syscall` instruction.
+//! Probes in mid-function: at a nop that was compiled in for them (`usdt`), and around a `syscall` instruction. Used by
+//! crate `hooks`.
 //!
 //! Registers and flags are left alone (`stub.rs`). Which instructions are stolen depends on what the probe is for:
 //!

@@ -1,4 +1,4 @@
-//! Reasons why a place is not hooked.
+//! Reasons why a place is not hooked. Used by `plan`, `probe` and others here, and by crate `hooks`.
 
 use thiserror::Error;
 

@@ -1,4 +1,5 @@
-//! Instructions that are encoded for another address and do there what they did at their own.
+//! Instructions that are encoded for another address and do there what they did at their own. Used by `plan`, `probe`
+//! and `stub`.
 //!
 //! iced-x86's `BlockEncoder` does the encoding: it widens short branches, `loop` and `jrcxz`, and corrects operands relative to RIP.
 //! Here calls are taken apart first (see `plan.rs`).

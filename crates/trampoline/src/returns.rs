@@ -1,4 +1,4 @@
-//! Where calls in a piece of machine code return to.
+//! Where calls in a piece of machine code return to. Used by `hooks::parked`.
 
 use alloc::vec::Vec;
 use iced_x86::{Decoder, DecoderOptions};

@@ -1,4 +1,4 @@
-//! The code a patch jumps to.
+//! Encodes stubs: the code that a patch jumps to. Used by `probe` and `inline`, and by the crates `hooks` and `patch`.
 //!
 //! Stubs of one module lie packed in an *island*, a mapping within 2 GiB of the module's code. Each belongs to one hook.
 //!

@@ -1,4 +1,4 @@
-//! Where a function makes system calls, and which.
+//! Where a function makes system calls, and which. Used by crate `hooks`.
 //!
 //! The number is in eax (System V ABI, x86-64 supplement, A.2.1). Mostly an instruction just before puts it there, and then it is
 //! the same at each execution (`constants`).

@@ -1,4 +1,4 @@
-//! Finds where a module's code jumps to.
+//! Finds where a module's code jumps to. Used by `plan`, `flow` and others here, and by crate `hooks`.
 //!
 //! A patch replaces several instructions by one. That is right only if no branch leads to the second or a later one of them; and a
 //! loop back to the first would pass the hook at each turn. So the whole text of a module is decoded once, from its first to its

@@ -1,4 +1,5 @@
-//! Static probes: `DTRACE_PROBE` and friends, from `<sys/sdt.h>` of SystemTap.
+//! Static probes: `DTRACE_PROBE` and friends, from `<sys/sdt.h>` of SystemTap. Used by the crates `hooks` and
+//! `languages`.
 //!
 //! A probe is a `nop` in the code, and a note in `.note.stapsdt` that says where it is and where its arguments are at that place
 //! (sys/sdt.h, version 3: `_SDT_ASM_BODY`; SystemTap wiki, "UserSpaceProbeImplementation"):

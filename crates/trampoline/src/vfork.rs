@@ -1,4 +1,4 @@
-//! Finds where `vfork` goes on in the child, and later in the parent: behind its system call.
+//! Finds where `vfork` goes on in the child, and later in the parent: behind its system call. Used by `hooks::vforks`.
 //!
 //! Both return on the same stack, so libc keeps the return address in a register during the system call (glibc
 //! `sysdeps/unix/sysv/linux/x86_64/vfork.S`, musl `src/process/x86_64/vfork.s`):

@@ -1,4 +1,4 @@
-//! Making changes, and taking them back.
+//! Makes the changes that rules propose, and takes them back. Used by the crates `lancet` and `report`.
 //!
 //! ```text
 //! apply:  for each change   read before ─► journal the intent, fsync ─► write ─► read again ─► journal

@@ -1,4 +1,5 @@
-//! Sets of CPUs in the two ways the kernel writes them, and which CPUs belong together.
+//! Sets of CPUs in the two ways the kernel writes them, and which CPUs belong together. Used by `rules::placement`,
+//! `rules::steering`, `setting` and others.
 //!
 //! ```text
 //! cpulist   0-3,8          smp_affinity_list, cpulist, Cpus_allowed_list

@@ -1,4 +1,5 @@
-//! Ownership of a file descriptor that a raw system call has made.
+//! Ownership of a file descriptor that a raw system call has made. Used by `events::connector`, `events::exits`,
+//! `first_thread` and others.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -1,4 +1,5 @@
-//! Counters of failures that stand in several files: datagrams, the table of neighbours, kills for want of memory.
+//! Counters of failures that stand in several files: datagrams, the table of neighbours, kills for want of memory. Used
+//! by `rules::failures` and `sample`.
 //!
 //! | file | read | of |
 //! |---|---|---|

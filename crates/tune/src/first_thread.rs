@@ -1,4 +1,5 @@
-//! A process whose first thread has ended while others run on (`pthread_exit` in `main`).
+//! A process whose first thread has ended while others run on (`pthread_exit` in `main`). Used by `guest`, `mounts`,
+//! `net::borrowed` and others.
 //!
 //! `/proc/PID` is the folder of that thread, which has no memory, no descriptors and no namespaces any more (`exit_mm`, `exit_files`,
 //! kernel/exit.c). The folder of a thread that lives shows what all of them share.

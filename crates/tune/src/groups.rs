@@ -1,4 +1,5 @@
 //! The control groups of a process (cgroups(7)), of version 1, version 2, or both side by side (systemd's "hybrid").
+//! Used by `rules::group` and `rules::shares`.
 //!
 //! A controller works in one hierarchy: in one of version 1 if `/proc/PID/cgroup` has a line with its name, else in that of version 2. A
 //! limit of any group around the process counts, so the path is followed up to the root of what is mounted. In a container the groups

@@ -1,4 +1,4 @@
-//! The process that `-p` names, as `/proc/PID` shows it.
+//! The process that `-p` names, as `/proc/PID` shows it. Used by `first_thread`, `groups`, `machine` and others.
 //!
 //! Source: Documentation/filesystems/proc.rst, proc_pid_stat(5), proc_pid_limits(5).
 

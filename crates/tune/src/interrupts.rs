@@ -1,4 +1,4 @@
-//! `/proc/interrupts`, and which CPU takes which interrupt.
+//! `/proc/interrupts`, and which CPU takes which interrupt. Used by `sample`, `machine`, `rules::placement` and others.
 //!
 //! ```text
 //!            CPU0       CPU1

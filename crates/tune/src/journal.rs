@@ -1,4 +1,4 @@
-//! The journal of changes: each is on disk before it is made.
+//! The journal of changes: each is on disk before it is made. Used by `apply`, and by the crates `lancet` and `report`.
 //!
 //! One JSON object a line, only ever appended to:
 //!

@@ -1,4 +1,4 @@
-//! The configuration the kernel was built with.
+//! The configuration the kernel was built with. Used by `machine`, `rules::dma`, `rules::events` and others.
 //!
 //! `CONFIG_X is not set` and no line at all are different answers: the first is a kernel that has the
 //! feature and leaves it out, the second one that does not know it (any more). The crates that parse

@@ -1,4 +1,4 @@
-//! The kernel's log, the only place where some faults are reported at all.
+//! The kernel's log, the only place where some faults are reported at all. Used by `machine` and `rules::backlog`.
 //!
 //! It is the ring that `/dev/kmsg` and dmesg(1) show, read whole with one system call (syslog(2),
 //! SYSLOG_ACTION_READ_ALL), which works without a device file too. Below a root it is the copy that the boot or the log

@@ -1,4 +1,5 @@
-//! What the rules look at: the files, the devices, the counters, and the guest.
+//! What the rules look at: the files, the devices, the counters, and the guest. Used by `apply`, `owners` and others
+//! here, and by the crates `lancet` and `report`.
 //!
 //! Everything that costs time is read once, most of it only when a rule needs it. With a guest in another network
 //! namespace the *thread that opens the machine* goes there for good, because `/proc/sys/net`, netlink and ethtool

@@ -1,4 +1,4 @@
-//! The file system as another process sees it.
+//! The file system as another process sees it. Used by `machine`.
 //!
 //! A container's `/etc` is not the machine's. `/proc/PID/root` is the root of the process in its own mount namespace
 //! (proc_pid_root(5)): opened once, everything below it is resolved inside it, as below `--root`.

@@ -1,4 +1,4 @@
-//! Other programs that set the same settings.
+//! Other programs that set the same settings. Used by `apply`, and by the crates `lancet` and `report`.
 //!
 //! A value that another program owns comes back: at once (tuned, irqbalance), when a pod starts
 //! (Kubernetes), or at the next boot (sysctl.d). And whoever takes it back later may break what that

@@ -1,4 +1,5 @@
-//! The settings of a running process: its descriptor limit and the CPUs of its threads.
+//! The settings of a running process: its descriptor limit and the CPUs of its threads. Used by `setting` and
+//! `events::connector`.
 //!
 //! Source: prlimit(2), sched_setaffinity(2).
 

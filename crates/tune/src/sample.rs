@@ -1,5 +1,5 @@
 //! Counters, read twice: a figure that only ever rises says something about the present only as a difference over a
-//! stated time.
+//! stated time. Used by `rules::backlog`, `rules::failures`, `machine` and others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

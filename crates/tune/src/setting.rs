@@ -1,4 +1,5 @@
-//! A setting: something that can be read and written back. Every change has this form.
+//! A setting: something that can be read and written back. Every change has this form. Used by `owners`,
+//! `rules::backlog` and others here, and by the crates `lancet` and `report`.
 //!
 //! Whatever the interface (a file, an ioctl, netlink, a system call), a setting's value is a line of
 //! text. What [`Setting::read`] gives, [`Setting::write`] puts back: that is what makes undo the same

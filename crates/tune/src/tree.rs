@@ -1,4 +1,5 @@
-//! The machine's files, below a root that can be moved.
+//! The machine's files, below a root that can be moved. Used by `apply`, `events::connector` and others here, and by
+//! crate `lancet`.
 //!
 //! Live, a path means what it says. Below `--root DIR` every path, and every symbolic link on the way,
 //! is resolved inside DIR by the kernel itself (`openat2` with `RESOLVE_IN_ROOT`, openat2(2)), so a

@@ -1,4 +1,5 @@
-//! The outcome of a check: a verdict, its reason, the evidence, and the changes that would improve it.
+//! The outcome of a check: a verdict, its reason, the evidence, and the changes that would improve it. Used by
+//! `rules::placement`, `rules::polling` and others here, and by the crates `report` and `lancet`.
 
 use crate::setting::Setting;
 use crate::tree::Cannot;

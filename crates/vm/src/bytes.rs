@@ -1,4 +1,5 @@
-//! Text of a guest, in pieces: copied out, written, compared. Every length is bounded by the caller.
+//! Text of a guest, in pieces: copied out, written, compared. Every length is bounded by the caller. Used by
+//! `perl::name`, `php::value` and others here, and by crate `languages`.
 
 use core::fmt::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Text that is written into bytes of a fixed number, and cut at their end.
+//! Text that is written into bytes of a fixed number, and cut at their end. Used by `perl::script`, `php::script` and
+//! others here, and by crate `agent`.
 
 use core::fmt::{self, Write};
 

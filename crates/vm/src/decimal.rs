@@ -1,5 +1,6 @@
 //! Numbers in decimal, as far as all languages write them alike: the digits of whole numbers of any size, and room for
-//! those of floating-point numbers before they are put into a language's form.
+//! those of floating-point numbers before they are put into a language's form. Used by `python::show`, `ruby::number`
+//! and `perl::value`.
 
 use core::fmt::{self, Write};
 

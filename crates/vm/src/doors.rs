@@ -1,4 +1,5 @@
-//! The doors into a VM: every function of a VM that lancet has a stopped thread call, wherever that thread stands.
+//! The doors into a VM: every function of a VM that lancet has a stopped thread call, wherever that thread stands. Used
+//! by the crates `enter` and `inject`.
 //!
 //! A thread that is stopped anywhere may hold any lock of its program and of its VM. A function that takes such a lock would wait for
 //! its own thread, for ever, or (Python since 3.13) give the VM's lock away in the middle of C code that relies on it. So each door names

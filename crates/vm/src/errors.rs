@@ -1,4 +1,5 @@
-//! The part that the errors of all readers share.
+//! The part of the readers' errors that is the same in all languages. Used by `perl::error`, `php::error`,
+//! `python::error` and others.
 
 /// Defines the `Error` of a language: first the variants that any reader may return, then those of this reader alone,
 /// which follow with their texts. `$name` is the language as messages call it.

@@ -1,4 +1,5 @@
-//! The languages whose VMs are known: one table of what other crates must know of each.
+//! The languages whose VMs are known: one table of what other crates must know of each. Used by `perl::script`,
+//! `php::script` and others here, and by most crates above.
 //!
 //! A language is added by its folder, which has a [`Description`] and a reader that answers as
 //! `ScriptReader` in [`reader`](crate::reader) asks, and by a line in the list below.

@@ -1,4 +1,5 @@
-//! Which files are a library's, by their path: where package managers and distributions put them.
+//! Which files are a library's, by their path: where package managers and distributions put them. Used by `reader`, and
+//! by the crates `report`, `process`, `hooks` and `languages`.
 //!
 //! A mark is a piece of a path that begins where a name in it begins; `#` stands for a digit, and what follows of that
 //! name does not matter: `lib/python#` finds `/usr/lib/python3.11/json/decoder.py`, not `/srv/mylib/python3/app.py`.

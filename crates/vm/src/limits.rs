@@ -1,4 +1,5 @@
-//! How much of an object is shown as text.
+//! How much of an object is shown as text. Used by `perl::script`, `php::script` and others here, and by the crates
+//! `agent` and `languages`.
 
 /// How much of an object is written as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The interface through which the memory of a guest is read.
+//! The interface through which the memory of a guest is read. Used by `bytes`, `perl::call` and others here, and by
+//! most crates above.
 
 use core::fmt;
 

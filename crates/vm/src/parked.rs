@@ -1,4 +1,5 @@
-//! Parked fibers: what any VM notes of a native stack that no thread runs.
+//! Parked fibers: what any VM notes of a native stack that no thread runs. Used by `php::fiber` and `ruby::fiber`, and
+//! by `languages::frames`.
 
 use core::ops::Range;
 

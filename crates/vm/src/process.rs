@@ -1,4 +1,4 @@
-//! What the readers of one process have in common: memory + layout + facts.
+//! What the readers of one process have in common: memory + layout + facts. Used by `perl`, `php` and `ruby`.
 
 /// Defines the reader of a language whose layouts are static tables: `$reader` with its constructor and its parts.
 macro_rules! process_reader {

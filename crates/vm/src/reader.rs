@@ -1,5 +1,6 @@
 //! The interface to a VM for code that does not know which language it runs: which point the script has reached, who
-//! called it, which line and name that is, and how the words of a call read.
+//! called it, which line and name that is, and how the words of a call read. Used by `perl::script`, `php::script` and
+//! others here, and by the crates `languages`, `agent` and `hooks`.
 //!
 //! [`Reader`] calls the reader of the guest's language. Each language implements it in the file `script.rs` of its folder.
 

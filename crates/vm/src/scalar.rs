@@ -1,4 +1,5 @@
-//! A value, as far as conditions distinguish values.
+//! A value, as far as conditions distinguish values. Used by `perl::script`, `php::script` and others here, and by
+//! crate `agent`.
 
 /// A value; `T` locates its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Searching the table of a version among those that are known.
+//! Searching the table of a version among those that are known. Used by `python::version`, `ruby::version` and
+//! `perl::layout`.
 
 use core::fmt;
 

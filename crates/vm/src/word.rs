@@ -1,6 +1,7 @@
 //! Words of a call that only a language's VM can put into text: values, names, the arguments that a VM hands to its C
 //! functions. One table says what there is, how prototypes name it (`ruby(value)`), and by which number the command
-//! asks the agent for it.
+//! asks the agent for it. Used by `perl::script`, `php::script` and others here, and by the crates `prototypes` and
+//! `languages`.
 
 use core::fmt;
 

@@ -1,5 +1,5 @@
 //! Births of one thread, counted separately from those of all others, for a program that measures a block or a request of its own
-//! (`Memprof.trace`).
+//! (`Memprof.trace`). Used by `ledger`, and by the crates `agent`, `births` and `inject`.
 //!
 //! ```text
 //!   Ledger::accounts    thread │ wanted │ counting │ used │ rows ──► AccountRow: site, born   in the order of first birth

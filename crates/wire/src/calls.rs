@@ -1,4 +1,4 @@
-//! Hooks and rings: what is hooked in a guest, and the records that the hooks write.
+//! Hooks and rings: what is hooked in a guest, and the records that the hooks write. Used by most crates above.
 //!
 //! ```text
 //!   guest code ─► stub ─► routine ─► enter ─► the function itself ─► leave

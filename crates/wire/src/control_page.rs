@@ -1,4 +1,5 @@
-//! How an agent that is already in a guest is found, what the command configures once, and what it requests later.
+//! How an agent that is already in a guest is found, what the command configures once, and what it requests later. Used
+//! by `script`, and by most crates above.
 
 use crate::notices::{NOTICES, Notice};
 use core::sync::atomic::{AtomicU32, AtomicU64};

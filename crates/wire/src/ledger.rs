@@ -1,4 +1,4 @@
-//! What the agent has counted, in the layout in which the command reads it.
+//! What the agent has counted, in the layout in which the command reads it. Used by most crates above.
 //!
 //! ```text
 //!   births                                   Ledger

@@ -1,6 +1,6 @@
 //! Notices: what a thread of the guest reports at once, not through its ring, mostly waiting for an answer. The process ends, it runs
 //! another program, it has a child, its VM begins with the script, an IFUNC has picked its function, or the thread is about to forbid what
-//! hooks need.
+//! hooks need. Used by `control_page`, and by the crates `hooks`, `agent` and `inject`.
 //!
 //! ```text
 //!   thread                                   command

@@ -1,4 +1,5 @@
-//! Text in the guest's own language that its VM evaluates for the command, and what it answered.
+//! Text in the guest's own language that its VM evaluates for the command, and what it answered. Used by the crates
+//! `agent` and `enter`.
 
 use crate::control_page::FUNCTIONS;
 

@@ -1,4 +1,5 @@
-//! Where the number of the heap slot at an address stands, starting from `Ledger::slot_roots`.
+//! Where the number of the heap slot at an address stands, starting from `Ledger::slot_roots`. Used by `ledger`, and by
+//! the crates `agent` and `births`.
 //!
 //! ```text
 //!   address   47            30 29         14 (or 16)        0

@@ -1,4 +1,5 @@
-//! A snapshot of the heap: what the agent and the command share for it, and the bytes that the child writes.
+//! A snapshot of the heap: what the agent and the command share for it, and the bytes that the child writes. Used by
+//! most crates above.
 //!
 //! The agent makes a child that is a copy of the guest at one moment ([`Request::Snapshot`](crate::Request::Snapshot)). The child
 //! makes a pipe, waits until the command has opened its reading end as `/proc/CHILD/fd/N`, and writes the *stream*: sections,

@@ -1,4 +1,5 @@
-//! Births of one thread, counted apart from all others; `wire::accounts` says for whom, and who writes what.
+//! Births of one thread, counted apart from all others; `wire::accounts` says for whom, and who writes what. Used by
+//! `languages::ruby::births::door`, `languages::ruby::births::presence`, `languages::ruby::births::birth` and others.
 
 use crate::calls::thread::thread_pointer;
 use crate::memory::follow::ours;

@@ -1,4 +1,5 @@
-//! What is noted of each living block: the number of its site and interval, and the bytes that were asked for.
+//! What is noted of each living block: the number of its site and interval, and the bytes that were asked for. Used by
+//! `living` and `languages::python::births::counting`.
 //!
 //! ```text
 //!   63 62                 32 31      22 21                0

@@ -1,4 +1,5 @@
-//! The books of births: which birth belongs to which row of the report.
+//! The books of births: which birth belongs to which row of the report. Used by `living`,
+//! `languages::ruby::births::birth`, `languages::python::births::counting` and others.
 //!
 //! ```text
 //!   hot, one lookup a birth             cold, once for each new (iseq, pc, class)
@@ -18,7 +19,6 @@
 //! evaluated again and again.
 
 mod owners;
-mod places;
 mod records;
 mod rows;
 

@@ -1,4 +1,5 @@
-//! Whether the command lives, by its heartbeat.
+//! Whether the command lives, by its heartbeat. Used by `living`, `languages::php::births::counting`,
+//! `languages::python::births::counting` and others.
 
 use crate::memory::sys;
 use core::sync::atomic::Ordering;

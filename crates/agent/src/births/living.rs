@@ -1,5 +1,6 @@
 //! What is counted of a language whose allocator tells of each birth and each death: where a thread is, and what is done at a line that was
-//! not seen just now.
+//! not seen just now. Used by `languages::python::births::counting`, `languages::php::births::counting`,
+//! `languages::php::births::names` and others.
 
 use super::blocks::{Blocks, Known};
 use super::tally::{add_living, row};

@@ -1,4 +1,5 @@
-//! The number for every slot of the VM's heap: the site and the interval of its object's birth.
+//! The number for every slot of the VM's heap: the site and the interval of its object's birth. Used by `blocks` and
+//! `languages::ruby::births::agent`.
 //!
 //! `wire::slots` describes how an object's address leads to its number, and what a table's step is.
 //!

@@ -1,4 +1,5 @@
-//! An account by name: the lines and types that it has counted, as text.
+//! An account by name: the lines and types that it has counted, as text. Used by `languages::ruby::births::agent` and
+//! `languages::ruby::births::door`.
 //!
 //! ```text
 //!   rows of an account          lines                         types

@@ -1,4 +1,5 @@
-//! What a census has counted, by site and by kind. It is kept for the command to read until the next census.
+//! What a census has counted, by site and by kind. It is kept for the command to read until the next census. Used by
+//! `living` and `languages::ruby::births::census`.
 
 use super::books::{Books, site_at};
 use crate::memory::store::List;

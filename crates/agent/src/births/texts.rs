@@ -1,4 +1,5 @@
-//! What the books ask the VM of a language about addresses, as text and numbers. `languages` answers.
+//! What the books ask the VM of a language about addresses, as text and numbers. `languages` answers. Used by
+//! `books::rows`, `languages::php::births::names`, `languages::python::births::names` and others.
 
 use core::fmt;
 

@@ -5,7 +5,7 @@ use super::counts::Became;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::{
-    children, counts, events, loader, locks, notices, own, pulse, ring, scripted, selection,
+    children, counts, events, loader, locks, notices, own_hooks, pulse, ring, scripted, selection,
     session, ticket,
 };
 use crate::memory::follow::ours;
@@ -58,16 +58,16 @@ struct Thread<'a> {
 #[inline(never)]
 fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u64 {
     // What follows waits, and the return reads the time-stamp counter.
-    if wanted & own::WAITING != 0 && locks::are_there() {
+    if wanted & own_hooks::WAITING != 0 && locks::are_there() {
         return 0;
     }
-    own::before(wanted);
+    own_hooks::before(wanted);
     frame.ticket = ticket::of_session(session::number());
     let user = match wanted & want::EVENTS {
         0 => 0,
         _ => enter_wanted(hook, wanted, frame, found),
     };
-    user | own::at_call(wanted, frame)
+    user | own_hooks::at_call(wanted, frame)
 }
 
 #[inline]

@@ -1,5 +1,5 @@
 //! Copies what arguments point to into the call's record, by programs of crate `capture`, which the command wrote
-//! for each function's prototype.
+//! for each function's prototype. Used by `events` and `selection`.
 //!
 //! ```text
 //!   address   bytes (32 bits)   the bytes, padded to whole words   …

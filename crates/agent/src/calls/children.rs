@@ -1,4 +1,5 @@
-//! Children of fork: what the parent records of them, and how a child waits until the command follows it.
+//! Children of fork: what the parent records of them, and how a child waits until the command follows it. Used by
+//! `system_calls`, `call` and `probes`.
 //!
 //! A child comes here from the function `fork`, or from a probe behind the system call that has made it: then it is followed from
 //! that call on, whatever made it (`clone(2)`, a bare `fork(2)`). Its gate is wiped, and what its parent's ring held may have

@@ -1,5 +1,5 @@
 //! Counts calls instead of recording them: how often and how long, by function and script line, in tables of each
-//! thread that the command reads.
+//! thread that the command reads. Used by `call`, `finish`, `probes` and others.
 //!
 //! A signal handler may run between any two instructions and count in the same table. So a row is taken, and each
 //! figure changed, by one instruction, which an interrupt cannot split.

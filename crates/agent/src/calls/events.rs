@@ -1,5 +1,5 @@
 //! Writes the records of events, calls and returns, into a ring, for all kinds of hooks (`call`, `finish`, `probes`, `system_calls`). Layout:
-//! `wire::calls::record`.
+//! `wire::calls::record`. Used by `quick`, `system_calls::quick`, `finish` and others.
 
 use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};

@@ -1,4 +1,4 @@
-//! Counts or records a call that has returned.
+//! Counts or records a call of a hooked function that has returned. Used by `call` and `system_calls`.
 
 use super::counts::Became;
 use super::events::Which;

@@ -1,4 +1,4 @@
-//! A call, in the form in which it is passed from step to step.
+//! A call, in the form in which it is passed from step to step. Used by `system_calls`, `call`, `events` and others.
 
 use routine::{Frame, Results, Vectors};
 use wire::calls::Hook;

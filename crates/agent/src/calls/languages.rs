@@ -1,5 +1,5 @@
 //! The script of the guest: crate `vm`'s reader of its language, over the memory of this process, for the running
-//! thread. It names no language.
+//! thread. It names no language. Used by `places`.
 
 use super::ring::thread_pointer;
 use crate::memory::copied::Copied;

@@ -1,6 +1,6 @@
 //! Handles libraries that come and go. The loader informs a debugger by calling `r_brk`, an empty function, before and
 //! after each change. That function is hooked, and its thread waits until the command has hooked what it wants of a
-//! new library, before any function of that library has run.
+//! new library, before any function of that library has run. Used by `call` and `own_hooks`.
 
 use super::pulse;
 use super::session::calls;

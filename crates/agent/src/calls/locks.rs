@@ -1,7 +1,8 @@
 //! Handles system calls by which a thread gives up what hooks need: the time-stamp counter (`prctl(PR_SET_TSC)`, seccomp's strict mode) and
 //! system calls (a seccomp filter, Syscall User Dispatch). After such a call the kernel would end the thread, or its process, in the next
 //! hook that it passes. So the command is informed before the call is made, and leaves the process or finds that the filter allows all that
-//! hooks do. If it does not answer in time, the thread closes the gate itself.
+//! hooks do. If it does not answer in time, the thread closes the gate itself. Used by `call`, `children`, `notices`
+//! and others.
 //!
 //! A thread may also have given up the counter before it was watched, or have inherited that from the thread that made it. This cannot be
 //! seen from outside, so each thread asks the kernel before it first reads the counter in a session, and informs the command in the same

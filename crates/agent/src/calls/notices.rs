@@ -1,6 +1,7 @@
 //! Posts notices to the command, and mostly waits for its answer (`wire::notices`): before the process ends or runs
 //! another program, so that no record is lost with its memory; in a child of fork, so that it is followed from its first
-//! call; when an IFUNC has picked a function, so that this is hooked before it is called.
+//! call; when an IFUNC has picked a function, so that this is hooked before it is called. Used by `call`, `children`,
+//! `locks` and others.
 //!
 //! Every wait ends: when the notice is answered, when the time is over, or when the command is gone or leaves.
 

@@ -1,5 +1,5 @@
 //! Finds the script line that made a call, in the VM's own frames of this thread. The line's text is recorded once, and
-//! afterwards its number.
+//! afterwards its number. Used by `captures`, `finish`, `quick` and others.
 //!
 //! A line is identified by its code, the point in the code, and a witness (the objects that hold its path and name), because
 //! the address of freed code is used again.

@@ -1,5 +1,5 @@
 //! Slots for rings in memory that the command shares, so that their records outlive the process. Layout:
-//! `wire::calls::Pool`.
+//! `wire::calls::Pool`. Used by `counts::further`, `ring`, `children` and others.
 //!
 //! The command maps the pool at an attach, and here slots of it are taken. Until then they have the protection
 //! `PROT_NONE`, so that a program which locks its memory does not allocate all of them.

@@ -1,5 +1,5 @@
 //! Handles probes in mid-function: those around system calls (`system_calls`), and USDT probes, which are recorded
-//! like a call that returns at once, with the probe's arguments as its own.
+//! like a call that returns at once, with the probe's arguments as its own. Used by `calls`.
 
 use super::counts::Became;
 use super::events::Which;

@@ -1,4 +1,5 @@
-//! Checks whether the command lives: it changes `ControlPage::heartbeat` four times a second.
+//! Checks whether the command lives: it changes `ControlPage::heartbeat` four times a second. Used by `record`, `call`,
+//! `loader` and others.
 //!
 //! Hooks do not wait for a command that is silent for a moment. After a longer silence the gate is closed, and hooks
 //! cost only a jump. Silence is measured in time and not in waits, because many threads may wait at once, and a wait may

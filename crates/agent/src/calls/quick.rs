@@ -1,6 +1,6 @@
 //! The short way of a call of which only integer registers are recorded. It uses no vector register, so that the routine
 //! saves none, and calls no other function. All other calls are left to [`call`](super::call), whose checks and records are
-//! the same.
+//! the same. Used by `calls` and `system_calls::quick`.
 //!
 //! A test reads the code of both functions, and of [`quick_probe`](super::system_calls::quick_probe), in the finished agent
 //! (`crates/lancet/tests/house/quick.rs`). They are the only functions between the routine and the guest's that leave

@@ -1,4 +1,4 @@
-//! Writes a record to a thread's ring. Layout: `wire::calls`.
+//! Writes a record to a thread's ring. Layout: `wire::calls`. Used by `ring`, `events`, `captures` and others.
 //!
 //! Only the thread itself writes to its ring, but it may be interrupted at any instruction by a signal handler that calls
 //! a hooked function. So room is reserved by one instruction, which an interrupt cannot split (`cmpxchg` without `lock`,

@@ -1,4 +1,5 @@
 //! The ring of a thread: it is found by the thread pointer, made at the thread's first event, and taken over from a thread that is dead.
+//! Used by `children`, `system_calls`, `probes` and others.
 
 use super::record::{self, Record};
 use super::session::{self, calls};

@@ -1,4 +1,4 @@
-//! The bounds of a thread's own stack, within which hooks run on it (`routine::room`).
+//! The bounds of a thread's own stack, within which hooks run on it (`routine::room`). Used by `children` and `ring`.
 //!
 //! A thread's C library notes where the stack is that it made for the thread, and how long it is, in two adjacent words of the
 //! thread's own block (`stackblock` and `stackblock_size` of glibc's `nptl/descr.h`; `map_base` and `map_size` of musl's

@@ -1,5 +1,5 @@
 //! Finds which function of the script's language the guest's VM calls, where several share their C code (all methods of
-//! Perl's DBI do).
+//! Perl's DBI do). Used by `call`.
 
 use super::places::script;
 use crate::memory::follow::ours;

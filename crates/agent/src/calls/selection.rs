@@ -1,5 +1,6 @@
 //! Decides whether a call is wanted: by its caller, by `--where` and `--min-time`, and by whether its thread has a
-//! ring. The command has written the conditions as words of crate `capture`.
+//! ring. The command has written the conditions as words of crate `capture`. Used by `call`, `finish`, `probes` and
+//! others.
 
 use super::captures::{registers, returned};
 use super::hooked::{Hooked, Outcome};

@@ -1,4 +1,4 @@
-//! What the command has written for the hooks of this session.
+//! What the command has written for the hooks of this session. Used by `children`, `notices`, `record` and others.
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Makes the file of the pool, maps it, and closes it, in one call of the command's. Layout and the way of it: `wire::calls::share`,
-//! `hooks::pool::share`.
+//! `hooks::pool::share`. Used by `jobs`.
 
 use super::session::calls;
 use crate::memory::sys::shared;

@@ -1,4 +1,4 @@
-//! Handles the probes before and behind a system call.
+//! Handles the probes before and behind a system call. Used by `probes`.
 //!
 //! There are two probes and not one hook around the call, because the `syscall` instruction stays in the guest's code,
 //! so that no frame of ours is on the stack while the thread is in the kernel. What the second probe must know of the

@@ -1,4 +1,4 @@
-//! Empties a ring's tables of lines and of counts when a session begins.
+//! Empties a ring's tables of lines and of counts when a session begins. Used by `ring`.
 
 use super::counts;
 use crate::memory::follow::ours;

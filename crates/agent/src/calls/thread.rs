@@ -1,4 +1,5 @@
-//! Identifies the thread that a hook runs on: by its thread pointer, and by the kernel's id of it.
+//! Identifies the thread that a hook runs on: by its thread pointer, and by the kernel's id of it. Used by
+//! `system_calls::quick`, `quick`, `ring` and others.
 
 use super::session::calls;
 use crate::memory::sys;

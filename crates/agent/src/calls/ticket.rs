@@ -1,4 +1,5 @@
-//! The ticket that a call leaves for its return: the three words of `routine::Frame::ticket`.
+//! The ticket that a call leaves for its return: the three words of `routine::Frame::ticket`. Used by `call`, `quick`,
+//! `system_calls` and others.
 //!
 //! ```text
 //!   word 0   bits  0..32  the session

@@ -1,5 +1,5 @@
 //! Waits of a guest thread for the command. Every wait ends: when the answer comes, when the time is over, or when
-//! the command is gone or leaves.
+//! the command is gone or leaves. Used by `children`, `loader` and `notices`.
 
 use super::session::calls;
 use crate::memory::sys;

@@ -1,4 +1,4 @@
-//! Results of type `long double`, copied from the x87 stack.
+//! Results of type `long double`, copied from the x87 stack. Used by `events`.
 
 use crate::memory::follow::ours;
 

@@ -1,4 +1,5 @@
-//! What each language's folder provides.
+//! What the folder of each language provides to the rest of the agent: its row of the table. Used by `languages`,
+//! `php`, `python` and others.
 
 use vm::Language;
 

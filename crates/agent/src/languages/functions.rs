@@ -1,4 +1,5 @@
-//! Functions of a VM, by their places in the table that the command has written ([`wire::Script::functions`]).
+//! Functions of a VM, by their places in the table that the command has written ([`wire::Script::functions`]). Used by
+//! `php::births::bailout`, `php::births::handlers`, `python::births::allocator` and others.
 
 use crate::shared::SCRIPT;
 

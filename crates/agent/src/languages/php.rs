@@ -1,4 +1,4 @@
-//! What the agent does in a PHP.
+//! What the agent does in a PHP. Used by `languages`.
 //!
 //! | module | what | who calls it |
 //! |---|---|---|

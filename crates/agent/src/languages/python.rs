@@ -1,4 +1,4 @@
-//! What the agent does in a Python.
+//! What the agent does in a Python. Used by `languages`.
 //!
 //! | module | what | who calls it |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What the agent does in a Ruby.
+//! What the agent does in a Ruby. Used by `languages`.
 //!
 //! | module | what | who calls it |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! The bound of the memory that the books of births take: what the command says ([`wire::ControlPage::most`]).
+//! The bound of the memory that the books of births take: what the command says ([`wire::ControlPage::most`]). Used by
+//! `store`, `births::slots`, `births::living` and others.
 //!
 //! Memory that would go beyond it is not mapped, as if the kernel had refused: who wanted it notes a loss. A quarter of it is kept for the
 //! counts of a census ([`Kept`]), and these may always take some, so that what was noted can be reported however full the books are.

@@ -1,5 +1,6 @@
 //! Reads the guest's memory where an argument, a result or a field of one leads: any number, which may point to nothing,
-//! or to memory that another thread gives back at this moment.
+//! or to memory that another thread gives back at this moment. Used by `calls::room`, `calls::captures`,
+//! `calls::languages` and others.
 //!
 //! It is therefore not followed but copied by the kernel (`process_vm_readv` of the running thread, `mm/process_vm_access.c`),
 //! which answers EFAULT where there is nothing to read, whatever other threads do meanwhile. The process is named by the

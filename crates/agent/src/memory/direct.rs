@@ -1,5 +1,6 @@
 //! Reads the guest's memory by plain loads, for addresses that the VM guarantees at this moment. Other addresses
-//! are read through [`Copied`](super::copied::Copied).
+//! are read through [`Copied`](super::copied::Copied). Used by `languages::python::births::caller`, `calls::languages`,
+//! `languages::php::births::allocator` and others.
 
 use crate::memory::follow::kept;
 use vm::{Fault, Memory};

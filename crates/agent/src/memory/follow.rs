@@ -1,5 +1,6 @@
 //! Makes pointers of numbers. No other module of the agent does, so whoever follows an address says here which kind of
-//! memory it is, and thereby why the access cannot fault.
+//! memory it is, and thereby why the access cannot fault. Used by `calls::ring`, `calls::system_calls`,
+//! `calls::system_calls::inject` and others.
 //!
 //! That an address could be read a moment ago is no reason: another thread unmaps, protects or truncates what was
 //! there between the question and the access, and the guest dies of SIGSEGV or SIGBUS in our code. Threads that are

@@ -1,5 +1,6 @@
 //! Changes of a word by one instruction, which an interrupt of this thread (a signal handler) cannot split. They are not atomic with
-//! respect to other threads, and cost as little as an ordinary change.
+//! respect to other threads, and cost as little as an ordinary change. Used by `calls::counts`, `calls::call`,
+//! `calls::counts::further` and others.
 //!
 //! Miri interprets no assembly and delivers no signal, so there each is written in Rust.
 

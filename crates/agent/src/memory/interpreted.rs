@@ -1,5 +1,6 @@
 //! What the tests of the agent need of the kernel and the processor under Miri, which interprets neither assembly nor system calls by
 //! number. Memory is an allocation of its own, so that Miri sees who goes beyond it or keeps a pointer to what was given back.
+//! Used by `sys` and `calls::thread`.
 
 use super::follow::ours;
 use super::sys::{CLOCK_GETTIME, FUTEX, GETTID, MADVISE, MMAP, MPROTECT, MREMAP, MUNMAP};

@@ -1,4 +1,5 @@
-//! Memory for the agent's books: growing lists, hash indexes over them, and the pieces that the command reads.
+//! Memory for the agent's books: growing lists, hash indexes over them, and the pieces that the command reads. Used by
+//! `births::books`, `births::books::rows`, `births::books::records` and others.
 //!
 //! All of it comes from `mmap`, within a bound ([`bound`]), and is unmapped when the agent leaves; the guest's allocator is never used.
 //! Every function that needs memory returns an `Option`: a birth that cannot be booked is counted as lost, and nothing waits.

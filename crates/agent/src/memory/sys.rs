@@ -1,4 +1,5 @@
-//! The few system calls the agent makes, without libc.
+//! The few system calls the agent makes, without libc. Used by `interpreted`, `calls::children`, `calls::ring` and
+//! others.
 //!
 //! Numbers and the calling sequence: Linux `arch/x86/entry/syscalls/syscall_64.tbl`, SysV ABI
 //! supplement A.2.1 (arguments in rdi rsi rdx r10 r8 r9; rcx and r11 are lost).

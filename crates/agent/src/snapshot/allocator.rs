@@ -1,4 +1,5 @@
 //! Asks an allocator that has taken malloc's place how much it has, in a copy of the program, which is ended afterwards.
+//! Used by `child`.
 //!
 //! It takes locks to answer, and one that another thread had at the moment of the copy stays taken for ever: then the command's patience ends.
 

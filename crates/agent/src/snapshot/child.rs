@@ -1,4 +1,4 @@
-//! How the child of a snapshot lives and ends.
+//! How the child of a snapshot lives and ends. Used by `snapshot`.
 //!
 //! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when an alarm comes and nobody has
 //! the reading end open (a function of the VM or of an extension does not return, and the command that would kill it has died), when its five minutes are over, or by a fault; always without anything of the program's:

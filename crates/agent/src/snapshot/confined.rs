@@ -1,4 +1,5 @@
-//! A copy that may have an effect on nothing but its own memory, for what runs code of the program's in it.
+//! A copy that may have an effect on nothing but its own memory, for what runs code of the program's in it. Used by
+//! `languages::ruby::snapshot::compact` and `allocator`.
 //!
 //! - every descriptor but our pipe is closed already (`child`);
 //! - memory that the program shares with others is made read-only, by the list that the command has written from `/proc/CHILD/maps`;

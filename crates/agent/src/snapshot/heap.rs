@@ -1,4 +1,5 @@
-//! What each language says of its VM's heap.
+//! What the agent asks of each language for a heap snapshot: an interface that tells the VM's objects and references.
+//! Used by `languages::python::snapshot`, `languages::ruby::snapshot`, `snapshot` and others.
 
 use super::stream::Stream;
 use wire::snapshot::Collector;

@@ -1,4 +1,5 @@
-//! Writing into the pipe of the child, for as long as somebody reads.
+//! Writing into the pipe of the child, for as long as somebody reads. Used by `child`,
+//! `languages::ruby::snapshot::compact`, `allocator` and others.
 
 use crate::memory::sys::{self, alarm, child};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Which objects were met, and those whose references are still to be told. In the child, which may use no allocator: both are mappings
-//! of their own, which take memory where they are touched only.
+//! of their own, which take memory where they are touched only. Used by `languages::python::snapshot`.
 
 use crate::memory::follow::ours;
 use crate::memory::sys;

@@ -1,4 +1,5 @@
-//! The bytes that the child writes: [`wire::snapshot`].
+//! The bytes that the child writes: [`wire::snapshot`]. Used by `languages::python::snapshot`,
+//! `languages::ruby::snapshot::walk`, `child` and others.
 
 use super::pipe;
 use crate::memory::follow::ours;

@@ -1,4 +1,4 @@
-//! The paragraphs of a page in lines that are not too long to read.
+//! The paragraphs of a page in lines that are not too long to read. Used by `page`.
 
 /// Columns of a line of text.
 const COLUMNS: usize = 120;

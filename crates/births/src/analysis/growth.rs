@@ -1,4 +1,4 @@
-//! What grew between two looks at the same guest: the leak view.
+//! What grew between two looks at the same guest: the leak view. Used by the crates `report` and `lancet`.
 //!
 //! Growth is computed for rows, because single objects are not followed. The difference of two looks does not show
 //! which row leaks; that follows from the intervals in which its living objects were born (see `leak`).
@@ -6,12 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::analysis::census::Census;
-use crate::analysis::counts::{Counts, Delta};
-use crate::analysis::key::Key;
+use crate::analysis::census::{Census, Counts, Delta};
 use crate::analysis::leak::{Trend, Verdict};
 use crate::analysis::report::{Identity, folded, group, split};
-use crate::analysis::view::{By, Order, View};
+use crate::analysis::view::{By, Key, Order, View};
 
 /// Why two censuses cannot be compared.
 #[derive(Debug, PartialEq, thiserror::Error)]

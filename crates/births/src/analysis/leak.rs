@@ -1,4 +1,5 @@
-//! Finds the rows that leak: objects of every interval still live in them.
+//! Finds the rows that leak: objects of every interval still live in them. Used by `report` and `growth`, and by the
+//! crates `report` and `lancet`.
 //!
 //! ```text
 //!   births of an interval that live now      1st  2nd  3rd  4th (the last)
@@ -18,9 +19,8 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::census::{Census, Lost};
-use crate::analysis::counts::{Alive, Counts};
-use crate::analysis::key::Key;
+use crate::analysis::census::{Alive, Census, Counts, Lost};
+use crate::analysis::view::Key;
 use wire::ledger::Uncollected;
 
 /// The least number of intervals for a verdict; one of them is that of the requests in flight.

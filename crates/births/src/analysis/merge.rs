@@ -1,5 +1,5 @@
 //! Merges several guests into one: a preforking server's workers run the same code, and a leak that is small in
-//! each is visible in their sum.
+//! each is visible in their sum. Used by the crates `report` and `lancet`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use wire::ledger::Uncollected;
 
-use crate::analysis::census::{Census, Frame, Loss, Resident, SiteCount, TypeCount};
-use crate::analysis::counts::Counts;
+use crate::analysis::census::{Census, Counts, Frame, Loss, Resident, SiteCount, TypeCount};
 
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;

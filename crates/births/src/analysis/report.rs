@@ -1,14 +1,13 @@
-//! The report on one census: the rows, ordered and cut, that show what holds the memory.
+//! The report on one census: the rows, ordered and cut, that show what holds the memory. Used by `growth`, and by the
+//! crates `report` and `lancet`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::analysis::census::Census;
-use crate::analysis::counts::Counts;
-use crate::analysis::key::Key;
+use crate::analysis::census::{Census, Counts};
 use crate::analysis::leak::{Trend, Verdict, leaks};
-use crate::analysis::view::{By, Fold, Order, View};
+use crate::analysis::view::{By, Fold, Key, Order, View};
 
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,13 @@
-//! How a census is shown: grouping, filter, order and cut.
+//! How a census is shown: what makes a row ([`By`], [`Key`]), and filter, order and cut of the rows. The command line makes a [`View`];
+//! `report` and `growth` follow it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::analysis::census::{Frame, SiteCount};
+use languages::owner;
+use languages::owner::APP;
 
 /// What makes two objects belong to the same row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -91,6 +100,158 @@ impl Default for View {
             order: Order::Live,
             min: 1,
             top: None,
+        }
+    }
+}
+
+/// The identity of a row. Two sites with the same key are one row; two censuses are compared key
+/// by key. A `path` of `None` means the VM made the object outside any Ruby code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// A line and a type, written `file:line:Type`.
+    Line {
+        /// The file, as the VM names it.
+        path: Option<Arc<str>>,
+        /// The line, from 1; 0 where the VM knows none.
+        line: u32,
+        /// The name of the type.
+        kind: Arc<str>,
+    },
+    /// A method or block.
+    Method {
+        /// The file that defines the method.
+        path: Option<Arc<str>>,
+        /// The name of the method, or of the block.
+        method: Arc<str>,
+    },
+    /// A file, with all its lines and types.
+    File {
+        /// The file, as the VM names it.
+        path: Option<Arc<str>>,
+    },
+    /// A gem, or a name in place of one (`ruby core`, `app`).
+    Gem {
+        /// Its name (see [`languages::owner()`]).
+        name: Arc<str>,
+    },
+    /// A type, wherever its objects were made.
+    Type {
+        /// The name of the type.
+        kind: Arc<str>,
+    },
+    /// A call path and a type.
+    Stack {
+        /// The call path, innermost frame first; empty where no Ruby code ran.
+        frames: Vec<Arc<Frame>>,
+        /// The name of the type.
+        kind: Arc<str>,
+    },
+}
+
+/// The text for a missing place: the VM itself made the object.
+const NO_PLACE: &str = "(vm)";
+
+impl Key {
+    /// Returns the key of a site in this view. Only [`By::Stack`] uses more than the innermost
+    /// frame.
+    pub(crate) fn of(site: &SiteCount, by: By) -> Self {
+        let frame = site.frames.first();
+        let path = frame.map(|frame| frame.path.clone());
+        let kind = site.kind.clone();
+        match by {
+            By::Line => Self::Line {
+                path,
+                line: frame.map_or(0, |frame| frame.line),
+                kind,
+            },
+            By::Method => Self::Method {
+                path,
+                method: frame.map_or_else(|| NO_PLACE.into(), |frame| frame.method.clone()),
+            },
+            By::File => Self::File { path },
+            By::Gem => Self::Gem {
+                name: path.map_or_else(|| NO_PLACE.into(), |path| owner(&path).into()),
+            },
+            By::Type => Self::Type { kind },
+            By::Stack => Self::Stack {
+                frames: site.frames.clone(),
+                kind,
+            },
+        }
+    }
+
+    /// Returns the key of its gem's row, if it is a line of a library.
+    pub(crate) fn folded(&self, app: &str) -> Option<Self> {
+        let Self::Line {
+            path: Some(path), ..
+        } = self
+        else {
+            return None;
+        };
+        let own = if app.is_empty() {
+            owner(path) == APP
+        } else {
+            path.contains(app)
+        };
+        (!own).then(|| Self::Gem {
+            name: owner(path).into(),
+        })
+    }
+
+    /// Returns the same key with its paths shortened by `short`, for display.
+    pub fn shown<'a>(&'a self, short: impl Fn(&'a str) -> Cow<'a, str>) -> Self {
+        let path_of = |path: &'a Option<Arc<str>>| path.as_deref().map(|path| short(path).into());
+        match self {
+            Self::Line { path, line, kind } => Self::Line {
+                path: path_of(path),
+                line: *line,
+                kind: kind.clone(),
+            },
+            Self::Method { path, method } => Self::Method {
+                path: path_of(path),
+                method: method.clone(),
+            },
+            Self::File { path } => Self::File {
+                path: path_of(path),
+            },
+            Self::Stack { frames, kind } => {
+                // As without call paths, code that the VM has written in Ruby is no place.
+                let own = |frame: &&Arc<Frame>| !frame.path.starts_with("<internal:");
+                let place = frames.iter().find(own).or(frames.first());
+                Self::Line {
+                    path: place.map(|frame| short(&frame.path).into()),
+                    line: place.map_or(0, |frame| frame.line),
+                    kind: kind.clone(),
+                }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line {
+                path: Some(path),
+                line,
+                kind,
+            } => write!(f, "{path}:{line}:{kind}"),
+            Self::Line {
+                path: None, kind, ..
+            } => write!(f, "{NO_PLACE}:{kind}"),
+            Self::Method {
+                path: Some(path),
+                method,
+            } => write!(f, "{method} ({path})"),
+            Self::Method { path: None, method } => f.write_str(method),
+            Self::File { path } => f.write_str(path.as_deref().unwrap_or(NO_PLACE)),
+            Self::Gem { name } => f.write_str(name),
+            Self::Type { kind } => f.write_str(kind),
+            Self::Stack { frames, kind } => match frames.first() {
+                Some(frame) => write!(f, "{}:{}:{kind}", frame.path, frame.line),
+                None => write!(f, "{NO_PLACE}:{kind}"),
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the large objects that a census has noted one by one.
+//! Reads the large objects that a census has noted one by one. Used by `earlier`.
 
 use std::mem::offset_of;
 use std::sync::Arc;

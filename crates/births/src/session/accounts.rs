@@ -1,4 +1,4 @@
-//! Births of one thread, counted apart from those of all others ([`wire::accounts`]).
+//! Births of one thread, counted apart from those of all others ([`wire::accounts`]). Used by `tracked`.
 
 use std::mem::offset_of;
 use std::path::Path;

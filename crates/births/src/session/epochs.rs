@@ -1,4 +1,5 @@
 //! Sets the epoch of births in an open guest, and the intervals by which a census groups epochs. The guest is not stopped.
+//! Used by `session`.
 
 use super::{Session, room};
 use crate::intervals::Intervals;

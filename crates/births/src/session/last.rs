@@ -1,4 +1,5 @@
-//! How the last count of a guest was made, and the one before a program's first Ractor.
+//! How the last count of a guest was made, and the one before a program's first Ractor. Used by `session` and
+//! `watched`.
 
 use super::Session;
 use crate::analysis::{Loss, Lost};

@@ -1,5 +1,6 @@
 //! How much memory the agent's books of births may take: a part of what the guest's limits, its control groups and the machine leave. A guest
-//! that meets one of them because of lancet would be ended, or get errors, for something that it has not done.
+//! that meets one of them because of lancet would be ended, or get errors, for something that it has not done. Used by
+//! `epochs`, `attached`, `program` and others.
 //!
 //! What is left changes while the guest is watched, so the part is given anew every now and then: a quarter of what would be left without the
 //! books, divided among all guests.

@@ -1,5 +1,5 @@
 //! A session among the processes of one run ([`inject::lifecycle`]): how births of a started program come to be counted,
-//! and what is done at its forks and its end.
+//! and what is done at its forks and its end. Used by `attached`, `program` and others here, and by crate `lancet`.
 //!
 //! ```text
 //!   exec        the agent is mapped, the loader's `_dl_debug_state` hooked            Starting

@@ -1,5 +1,5 @@
 //! What the functions of an allocator do to memory: those of C (`malloc(3)`, `posix_memalign(3)`), which jemalloc and tcmalloc replace by
-//! functions of the same names.
+//! functions of the same names. Used by `allocations`.
 
 /// What a call does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

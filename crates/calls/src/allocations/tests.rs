@@ -4,8 +4,8 @@ use super::*;
 use crate::event::CallEdge;
 use hooks::rings::Losses;
 use process::functions::Function;
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use std::sync::Arc;
 
 /// A process of one thread that calls an allocator, one call every 100 ms.

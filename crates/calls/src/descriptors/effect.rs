@@ -1,7 +1,7 @@
 //! What system calls do to descriptors, for the lists of open descriptors and for their names: [`syscalls::Opened`] says what
-//! they open, and this module what they close.
+//! they open, and this module what they close. Used by `names`, `descriptors`, `preset` and others.
 
-use prototypes::Captures;
+use prototypes::show::Captures;
 use syscalls::Opened;
 
 /// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed before an exec.

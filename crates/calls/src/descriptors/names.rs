@@ -1,4 +1,4 @@
-//! Names of descriptors: paths, and both ends of sockets.
+//! Names of descriptors: paths, and both ends of sockets. Used by the crates `report` and `lancet`.
 //!
 //! When a call is read, its descriptor may be closed and its number used again, so the kernel's table (`/proc/PID/fd`) alone would give the
 //! wrong file. The calls themselves take precedence:
@@ -21,7 +21,7 @@ mod files;
 mod name;
 
 use super::effect::Effect;
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;

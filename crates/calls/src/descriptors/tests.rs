@@ -4,8 +4,8 @@ use super::effect::ON_EXEC;
 use super::*;
 use crate::event::CallEdge;
 use process::functions::Function;
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use std::sync::Arc;
 
 /// A process of one thread that makes system calls one after the other, a second each.

@@ -1,4 +1,4 @@
-//! Finds the statement among the arguments of a call of a function of the script's language.
+//! Finds the statement among the arguments of a call of a function of the script's language. Used by `groups`.
 
 use crate::event::Call;
 use prototypes::capture::describe::{HEAD, is_text};

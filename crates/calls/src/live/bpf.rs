@@ -1,24 +1,24 @@
 //! A process whose system calls are seen by BPF programs at the kernel's tracepoints ([`tracepoint`]): nothing in it is changed, and none
-//! of its threads stops.
+//! of its threads stops. Used by `process`.
 //!
 //! All such processes of a run share one [`Seen`]. A record is assigned to a process by its id, and kept until that process has its turn.
 //! What arguments point to is copied by the programs in the kernel, with the same words with which hooks and tracers copy it.
 
-mod ran;
-pub mod seen;
-pub mod telling;
+pub mod events;
+mod exec_arguments;
+pub mod programs;
 
 use super::guest::{Shared, now_of, opened, table};
 use super::traced::{FirstExec, end_of, signal_of};
 use crate::Error;
 use crate::event::{End, Event, EventKind};
+use events::Telling;
 use inject::lifecycle::{Stage, Turn, Watched};
 use inject::tracee::{Happening, Tracee};
 use process::pidfd::PidFd;
-use seen::Seen;
+use programs::Seen;
 use std::rc::Rc;
 use std::time::Duration;
-use telling::Telling;
 use tracepoint::Whose;
 
 /// A process whose system calls BPF programs see, until it has ended, is left, or this value is dropped. Its id is then removed from the

@@ -1,4 +1,5 @@
-//! `-w`: finds the native callers of a call, from a part of the stack that the hook has copied.
+//! `-w`: finds the native callers of a call, from a part of the stack that the hook has copied. Used by `guest::plan`,
+//! `guest::tracing_options` and `guest`.
 //!
 //! The hook copies the caller's frame pointer, the return address and the stack above them; the command unwinds it with the files' call
 //! frame information, as `lancet stack` does. Each call costs the copy, and callers beyond that part are unknown. Frames of the hook itself
@@ -11,7 +12,7 @@ use hooks::Tracing;
 use process::maps::Maps;
 use process::snapshot::UnwindContext;
 use prototypes::capture::{CALLERS, Op, Source};
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,21 +1,23 @@
 //! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
+//! Used by `lancet::watching::run`.
 
-use super::beside::Kernel;
-use super::bpf::seen::Programs;
+use super::bpf::programs::Programs;
 use super::guest::{Guest, Shared};
+use super::kernel_count::CountingProgram;
 use super::leads::{Due, Leads};
 use super::process::Process;
 use super::traced::FirstExec;
 use super::unadopted::Unadopted;
 use super::unreturned::Watched;
+use crate::Error;
 use crate::consumer::Consumer;
 use crate::debug::{self, say};
 use crate::descriptors::Held;
 use crate::event::{End, Event};
+use crate::message::Message;
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
-use crate::{Error, Message};
 use hooks::rings::Losses;
 use inject::Embedded;
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
@@ -134,7 +136,7 @@ impl<'a> Family<'a> {
                 agent,
                 exec: FirstExec::default(),
                 programs: Programs::default(),
-                kernel: Kernel::default(),
+                kernel: CountingProgram::default(),
                 leads: Leads {
                     due: Due::new(args.leads_by_bpf()),
                     ..Leads::default()

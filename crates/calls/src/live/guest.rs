@@ -1,31 +1,32 @@
-//! One traced process: it is hooked as the selection says, its records are read, and it is left.
+//! One traced process: it is hooked as the selection says, its records are read, and it is left. Used by `bpf`,
+//! `family`, `hooked_later` and others.
 
 mod announced;
 mod budget;
 mod descriptors;
 mod early;
-mod held;
-mod kernels;
+mod ifuncs;
 mod life;
 mod line_policy;
+mod open_descriptors;
 mod opening;
 mod peers;
-mod picks;
 mod plan;
 mod record;
 mod recorded;
 mod straight;
 mod too_hot;
 mod tracing_options;
+mod unhooked;
 mod vforks;
 
 pub use early::table;
 pub use life::{Shared, now_of, opened};
 pub use plan::Copying;
 
-use super::beside::Beside;
 use super::callers::Callers;
-use super::known::Known;
+use super::kernel_count::KernelCount;
+use super::lookup::Known;
 use super::names::Names;
 use super::pace::{self, Pace};
 use super::traced::Traced;
@@ -33,11 +34,11 @@ use super::unreturned::Watched;
 use super::unseen;
 use crate::descriptors::Held;
 use crate::event::{At, Call, End, Event, EventKind, Opened, Return};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::preset::Preset;
 use crate::select::Selection;
 use crate::signatures::Signatures;
-use crate::{Message, Messages};
 use budget::Budget;
 use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
@@ -46,7 +47,7 @@ use peers::Peers;
 use plan::Plan;
 use process::clock::Clock;
 use process::guest::Status;
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use record::{arguments, copied, results};
 use std::time::Instant;
 use straight::Straight;
@@ -102,7 +103,7 @@ pub struct Guest {
     /// What hooks do not see of it and is counted, as it was when that was reported last.
     countable: unseen::Countable,
     /// What the kernel counts of its system calls, beside its hooks.
-    beside: Beside,
+    beside: KernelCount,
 }
 
 impl Guest {
@@ -126,7 +127,7 @@ impl Guest {
         let asks_descriptors = args.asks_descriptors();
         Guest {
             budget: Budget::new(tracing.pid(), args.budget),
-            held: asks_descriptors.then(|| held::before(tracing.pid())),
+            held: asks_descriptors.then(|| open_descriptors::before(tracing.pid())),
             clock: Clock::start(),
             plan: Plan::new(args, &selection),
             selection,
@@ -154,7 +155,7 @@ impl Guest {
             exact: args.exact.then_some(args.follow),
             inexact: None,
             countable: unseen::Countable::default(),
-            beside: Beside::default(),
+            beside: KernelCount::default(),
         }
     }
 

@@ -1,4 +1,5 @@
 //! What all processes of a run share that are seen by ptrace at first: when BPF programs see their calls, and which programs run scripts.
+//! Used by `family`, `stepped::hooked_later`, `guest::life` and others.
 
 use process::interpreters::Interpreters;
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! Assigns to each stack a number, under which calls are open.
+//! Assigns to each stack a number, under which calls are open. Used by `lookup`.
 //!
 //! The main thread's mapping grows downward, and if the kernel was not asked, a single page stands for its mapping. Later ranges are
 //! therefore laid around the known ones.

@@ -1,13 +1,14 @@
 //! Functions that are requested by their name in the script's language (`-x 'ruby:Mysql2::Client#query'`): finds them,
-//! waits for them or refuses them; and says how their calls are shown.
+//! waits for them or refuses them; and says how their calls are shown. Used by `guest::plan` and `guest`.
 
+use crate::message::{Message, Messages};
 use crate::select::like;
-use crate::{Message, Messages};
 use hooks::Tracing;
 use hooks::scripted::{Calling, Outcome, Pattern, Scripted, Shown};
 use process::functions::Function;
 use prototypes::capture::{Op, Source, What};
-use prototypes::{Filter, Kind, Lens, Parameter, Prototype, Type};
+use prototypes::filter::Filter;
+use prototypes::types::{Kind, Lens, Parameter, Prototype, Type};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
 //! Decides how much of each ring is read at once: as much as can be handled soon, because a thread whose ring is full waits until the ring
-//! is read again, and after `--max-wait` drops its record.
+//! is read again, and after `--max-wait` drops its record. Used by `guest`.
 
 use std::time::{Duration, Instant};
 

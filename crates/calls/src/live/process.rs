@@ -1,4 +1,5 @@
-//! One process of a run: it is hooked, or seen by BPF programs, or only by its tracer.
+//! One process of a run: it is hooked, or seen by BPF programs, or only by its tracer. Used by `family` and
+//! `hooked_later`.
 //!
 //! This is decided when it is opened, and again for each program that it runs. It is hooked if nothing speaks against hooks.
 //! Otherwise (`--no-modify`, a 32-bit program, a seccomp filter that forbids what hooks need) it is watched by what changes
@@ -10,11 +11,12 @@ use super::guest::{Guest, Shared};
 use super::stepped::Stepped;
 use super::traced::note_exec;
 use super::unseen;
+use crate::Error;
 use crate::descriptors::Held;
 use crate::event::{End, Event};
+use crate::message::Message;
 use crate::options::{By, Options};
 use crate::source::Count;
-use crate::{Error, Message};
 use hooks::rings::Losses;
 use inject::lifecycle::{Observer, Stage, Turn, Watched};
 use inject::tracee::{Happening, OnItsWay, Tracee};

@@ -1,4 +1,4 @@
-//! A process that only its tracer sees: nothing in it is changed.
+//! A process that only its tracer sees: nothing in it is changed. Used by `hooked_later` and `process`.
 //!
 //! Each of its threads stops at the start and at the end of each system call (`PTRACE_SYSCALL`), and at each signal, as under strace. What
 //! is reported of a call is what a hook would report ([`Traced`]), except script lines and native functions. Threads and children come as
@@ -9,30 +9,30 @@
 
 mod by_kernel;
 mod counts;
-mod led;
+mod hooked_later;
 mod left;
 mod life;
+mod reported;
 mod tampering;
-mod told;
 
-use super::bpf::seen::Seen;
+use super::bpf::programs::Seen;
 use super::guest::{self, Shared};
 use super::traced::{Begun, Table, Traced, signal_of};
 use crate::Error;
-use crate::Messages;
 use crate::event::{End, Event, EventKind, OfThread};
+use crate::message::Messages;
 use crate::source::Count;
 use counts::Counts;
+use hooked_later::Led;
+pub use hooked_later::{CALLS, Stands};
 use inject::lifecycle::{Turn, Watched};
 use inject::tracee::{Tracee, next_event};
-use led::Led;
-pub use led::{CALLS, Stands};
 use process::clock::{Clock, Present};
 use process::memory::GuestMemory;
 use process::ptrace::{self, Bounded};
 use process::stop::{self, Stop, Ties};
 use process::tries::Tries;
-use prototypes::Captures;
+use prototypes::show::Captures;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! System calls that a tracer sees: those of a program that has begun and cannot be hooked yet, and those of a process that must not or
-//! cannot be changed (`stepped`).
+//! cannot be changed (`stepped`). Used by `guest::early`, `stepped`, `bpf` and others.
 //!
 //! Such a thread stops at the start and at the end of each of its system calls ([`process::ptrace::system_call()`]). Arguments are copied
 //! as a hook would copy them: the same programs run here, over the memory of the stopped process. [`Traced`] is the state of one thread,
@@ -15,8 +15,10 @@ use process::clock;
 use process::functions::SYSTEM;
 use process::memory::GuestMemory;
 use process::ptrace::{self, AtSystemCall, Side};
+use prototypes::Detail;
 use prototypes::capture::{CALLERS, CopyLimits, GuestAccess, Registers, Returned, run};
-use prototypes::{Captures, Detail, Prototype};
+use prototypes::show::Captures;
+use prototypes::types::Prototype;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,5 +1,6 @@
 //! Calls of a preset's functions that have not returned when their process is left: a statement that waits for a lock, a name that is still
 //! looked up. They are in no row of a table, least of all those that were made before hooks were set, and may be what is looked for.
+//! Used by `family` and `guest`.
 //!
 //! They are found on the stacks of the threads, after the process was left: while its hooks are set, its threads would wait until their
 //! records are read. A function whose caller is code of a file was entered before it was hooked, if each of its calls went through a frame
@@ -15,7 +16,7 @@ use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 use process::guest::Status;
-use prototypes::{Filter, Where};
+use prototypes::filter::{Filter, Where};
 
 /// A process as it was when it was left.
 pub struct Watched {

@@ -1,4 +1,5 @@
-//! Describes which system calls of a process hooks do not see.
+//! Describes which system calls of a process hooks do not see. Used by `guest::announced`, `guest`, `process` and
+//! others.
 //!
 //! What is certain is always reported. What depends on the process is examined when it has been hooked: rings of io_uring
 //! among its descriptors, and code that belongs to no file, which may make system calls of its own (that of a just-in-time

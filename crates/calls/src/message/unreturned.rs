@@ -1,4 +1,4 @@
-//! The text about calls that have not returned.
+//! The text about calls that have not returned. Used by `wording`.
 
 use super::Unreturned;
 use super::wording::Few;

@@ -1,4 +1,4 @@
-//! The text of each message ([`super::Message`]), which the command line says on standard error.
+//! The text of each message ([`super::Message`]), which the command line says on standard error. Used by `unreturned`.
 
 use super::{MOST_NAMED, Message, Unhooked, unreturned};
 use crate::Error;

@@ -1,5 +1,5 @@
 //! Makes SQL statements equal that differ only in their values: literals and parameters become `?`, lists of only such become
-//! `(…)`, comments and line ends one space.
+//! `(…)`, comments and line ends one space. Used by `groups` and `preset`.
 //!
 //! ```text
 //!   SELECT * FROM t WHERE a = 'x' AND b IN (1, 2, 3)  -- who

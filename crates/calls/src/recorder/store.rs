@@ -1,4 +1,5 @@
-//! Writes the file of a recording: what its events refer to is defined once, when it first occurs.
+//! Writes the file of a recording: what its events refer to is defined once, when it first occurs. Used by
+//! `live::guest::straight`, and by `lancet::watching::run`.
 
 use super::{Destination, not_recorded};
 use crate::consumer::SourceEnd;

@@ -1,11 +1,12 @@
-//! The meaning of the numbers in a recording: processes, functions, call edges, lines, callers.
+//! The meaning of the numbers in a recording: processes, functions, call edges, lines, callers. Used by `replay` and
+//! `tally`.
 
 use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module};
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use hooks::rings::{Line, Losses};
 use process::functions::Function;
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use recording::{Definitions, Guest};
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Counts calls of a recording segment by segment, on all processors.
+//! Counts calls of a recording segment by segment, on all processors. Used by `replay`.
 //!
 //! A segment is counted without knowledge of those before it. A call that returns in its own segment, as nearly all do, is counted at once.
 //! The rest is a list of what happens to calls of earlier segments, and of calls that stay open ([`Left`]); it is processed in the order of

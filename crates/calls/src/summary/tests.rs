@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::event::{At, Call, CallEdge, Return};
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 
 #[test]
 fn quantiles_lie_within_their_bucket() {

@@ -1,4 +1,4 @@
-//! Searching a text that is read in chunks.
+//! Searching a text that is read in chunks. Used by `condition`.
 
 use super::{How, LONGEST_SOUGHT, PAGE};
 

@@ -1,4 +1,5 @@
 //! The process that a guest calls a copy of itself. What it is, is read from the kernel again before each effect on it.
+//! Used by `copy`.
 //!
 //! The guest may have forged it: another child of its own, which has the guest's program and rights when lancet looks, and runs a program
 //! with other rights a moment later (a set-user-ID one). Lancet as root could write to such a process and end it, so each effect comes

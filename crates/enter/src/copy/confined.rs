@@ -1,5 +1,5 @@
 //! Runs code of the process in a copy of it that is confined by seccomp (`agent::snapshot::confined`), and ends the copy
-//! afterwards.
+//! afterwards. Used by `dump::compaction` and `dump::allocator`.
 
 use crate::copy::{Copy, ENDED};
 use process::error::Result;

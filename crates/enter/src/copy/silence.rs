@@ -1,4 +1,4 @@
-//! What it means that a copy has written nothing for a while.
+//! What it means that a copy has written nothing for a while. Used by `copy`.
 //!
 //! A copy that asks a function of an extension about an object hangs where that function waits for a lock that another thread had, because
 //! the copy has no other threads. On a busy machine a copy that is well may be as silent: it has a lower priority than the program, and may

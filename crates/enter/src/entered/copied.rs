@@ -1,4 +1,4 @@
-//! Makes a process copy itself wherever it stands ([`wire::snapshot`]).
+//! Makes a process copy itself wherever it stands ([`wire::snapshot`]). Used by `languages::python::snapshot`.
 //!
 //! No safe point is awaited. That suffices for readers that use only the copy's memory and tolerate data that was being changed. All
 //! threads are stopped meanwhile, so that the copy is of one moment: the kernel copies page tables one after the other, and a running

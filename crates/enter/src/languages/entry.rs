@@ -1,4 +1,5 @@
 //! What the VM of a language can be asked for: each language's folder fills an [`Entry`], [`super::ALL`] is the table.
+//! Used by `languages`, `python::entry`, `ruby::entry` and others.
 
 use crate::copyable::Copyable;
 use crate::counted::Counted;

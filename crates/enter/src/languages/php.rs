@@ -1,5 +1,5 @@
 //! A PHP that is entered: to have its births counted (`counted`). Its heap is read from a copy that it makes wherever it stands
-//! ([`crate::Entered::copy`]).
+//! ([`crate::Entered::copy`]). Used by `php::counted`.
 //!
 //! A PHP without threads has one thread and no lock of its own. What it is asked calls nothing of it but what reads and writes single words
 //! ([`vm::Door::GetHeap`]), so it is asked wherever it stands. Where it stands in the agent's own functions nothing is done, and it is asked again.

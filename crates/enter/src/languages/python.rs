@@ -1,4 +1,5 @@
-//! A Python that is entered: to evaluate texts, to be copied (`snapshot`), to have its births counted (`counted`).
+//! A Python that is entered: to evaluate texts, to be copied (`snapshot`), to have its births counted (`counted`). Used
+//! by `python::counted`, `python::doors`, `python::entry` and others.
 //!
 //! ```text
 //!   us                                    its main thread

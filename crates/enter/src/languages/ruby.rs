@@ -1,4 +1,5 @@
-//! A Ruby that contains the agent: requests to it, their answers (`vm_entry`), and leaving it.
+//! A Ruby that contains the agent: requests to it, their answers (`vm_entry`), and leaving it. Used by `ruby::counted`,
+//! `ruby::vm_entry`, `ruby::collections` and others.
 //!
 //! Between two requests the guest is not traced. A thread of lancet changes the control page's heartbeat; when the
 //! heartbeat stands still, the agent leaves by itself.

@@ -1,4 +1,4 @@
-//! The effect of one instruction on the registers.
+//! The effect of one instruction on the registers. Used by `decode`.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 

@@ -1,5 +1,5 @@
 //! Handles stack clash protection: loops that touch each page on the way down. The frame's size follows from where
-//! such a loop ends, not from its steps.
+//! such a loop ends, not from its steps. Used by `decode`.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 

@@ -1,4 +1,4 @@
-//! What is known of the registers at one point of a function.
+//! What is known of the registers at one point of a function. Used by `decode`, `effect` and `probe`.
 
 use iced_x86::Register;
 

@@ -1,4 +1,5 @@
-//! Finds threads that wait for each other, and threads that hold others up.
+//! Finds threads that wait for each other, and threads that hold others up. Used by `open`, and by the crates `report`
+//! and `lancet`.
 //!
 //! A thread that waits for another one which in turn waits for it, directly or through others, does not go on by itself. This is reported
 //! only if it is certain that none of them has changed what it holds or wants while that was read. There are two proofs of it. A thread
@@ -12,11 +13,11 @@ use std::time::{Duration, Instant};
 use process::asleep::Asleep;
 use process::snapshot::Thread;
 
+use super::activity::{Until, through, waits_for};
 use super::owners::Owners;
 use super::scripts::{Through, Turn};
 use super::stack::{Process, Stack};
 use super::state::State;
-use super::ties::{Until, through, waits_for};
 
 /// A thread that sleeps so long with the VM's lock keeps it: the turns of threads that run are shorter (5 ms in Python, 100 ms in Ruby).
 const LONG: Duration = Duration::from_millis(200);

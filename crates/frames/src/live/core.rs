@@ -1,4 +1,4 @@
-//! Reads the stacks of a process that is gone from its core file.
+//! Reads the stacks of a process that is gone from its core file. Used by the crates `lancet` and `dump`.
 //!
 //! A core (`fs/binfmt_elf.c`, `elf_core_dump`) is an ELF file of type `ET_CORE`: memory as `PT_LOAD` segments, and in
 //! `PT_NOTE` its threads, their registers, what was mapped (`core/notes.rs`).

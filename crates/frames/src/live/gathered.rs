@@ -1,4 +1,5 @@
 //! Threads that wait without a time limit in one function, and which other threads are further in the function that called it.
+//! Used by `report::stack::conclusions` and `report::stack::waits`.
 //!
 //! Nothing says who has what a program's own pool gives away: a condition variable has no owner. But whoever came through the same function
 //! has left the one that waits, and is still in the one that called it while it uses what it was given:
@@ -18,9 +19,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::activity::waits_for;
 use super::scripts::{Script, Turn};
 use super::stack::Stack;
-use super::ties::waits_for;
 
 /// How long each of them must have slept: a pool that is used up for a moment is in order.
 const LEAST: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! The ELF files of a process, each read when an address in it is looked up.
+//! The ELF files of a process, each read when an address in it is looked up. Used by `open`, `scripts` and others here,
+//! and by the crates `dump`, `report`, `calls` and `lancet`.
 
 use std::cell::OnceCell;
 use std::ops::Range;

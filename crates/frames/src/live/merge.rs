@@ -1,4 +1,4 @@
-//! Assigns script frames to the native frames that run them.
+//! Assigns script frames to the native frames that run them. Used by `stack`.
 //!
 //! ```text
 //!   write                    │

@@ -1,4 +1,5 @@
-//! Reads the stacks of a running process, once or repeatedly.
+//! Reads the stacks of a running process, once or repeatedly. Used by `profile`, `between_looks` and others here, and
+//! by the crates `lancet`, `calls` and `report`.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -18,7 +19,8 @@ use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
 use process::sources::Sources;
 use process::wait::{others, retried};
 
-use super::again::{Again, Kept};
+use super::activity::{self, Sleepers};
+use super::between_looks::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
 use super::owners::Owners;
@@ -26,7 +28,6 @@ use super::recorder::Recorder;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::standstill;
-use super::ties::{self, Sleepers};
 use super::unwind::Unwinder;
 use crate::Result;
 
@@ -241,7 +242,7 @@ impl Live {
             others::find(self.pid, &mut waits);
             in_turn::note(self.pid, &mut waits);
             let states = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
-            retried::note(self.pid, states.filter_map(ties::retries));
+            retried::note(self.pid, states.filter_map(activity::retries));
         }
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();
@@ -298,14 +299,14 @@ impl Live {
         let (mut stacks, mut rooms): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         if let Some((sleepers, owners)) = &known {
             sleepers.note_who_slept_on(&mut stacks);
-            ties::tell_turns(&mut stacks);
+            activity::tell_turns(&mut stacks);
             // This memory is read now, and may have changed since the stacks were copied.
             let now = Process {
                 memory: &self.memory,
                 ..process
             };
             circles::settle(self.pid, &now, owners, &mut stacks);
-            ties::doubt_own(&mut stacks);
+            activity::doubt_own(&mut stacks);
         }
         let pagemap = Pagemap::open(self.pid).ok();
         let mapping = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at);

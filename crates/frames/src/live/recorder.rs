@@ -1,4 +1,4 @@
-//! Which memory a reader asks for, to copy it at the next look while threads stand still.
+//! Which memory a reader asks for, to copy it at the next look while threads stand still. Used by `open`.
 
 use std::cell::RefCell;
 use std::ops::Range;

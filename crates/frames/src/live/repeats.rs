@@ -1,4 +1,5 @@
-//! Finds rows that repeat, so that a recursion of a hundred thousand calls can be shown in a few lines.
+//! Finds rows that repeat, so that a recursion of a hundred thousand calls can be shown in a few lines. Used by crate
+//! `report`.
 
 use std::ops::Range;
 

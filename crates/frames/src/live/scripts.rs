@@ -1,5 +1,5 @@
 //! Script frames: the lines of scripts that native frames run. Each language's reader is [`languages::frames`]'s; here all of those
-//! that are in a process are asked.
+//! that are in a process are asked. Used by `core` and `open`.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub use languages::frames::{
     Scripts, Sources, Through, Turn, VmThread,
 };
 
-use languages::frames::{Module, Untabled};
+use languages::frames::{Module, WithoutTable};
 
 use super::loaded::{Loaded, Modules};
 
@@ -34,12 +34,12 @@ pub fn find(modules: &Modules, memory: &dyn Memory, sources: &dyn Sources) -> Fo
     for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory, sources)) {
         match vm {
             Ok(vm) => {
-                match vm.untabled() {
-                    Some(Untabled {
+                match vm.without_table() {
+                    Some(WithoutTable {
                         no_lines: Some(why),
                         ..
                     }) => found.unread.push(why.clone()),
-                    Some(Untabled { note, .. }) => found.notes.push(note.clone()),
+                    Some(WithoutTable { note, .. }) => found.notes.push(note.clone()),
                     None => {}
                 }
                 found.vms.push(vm);

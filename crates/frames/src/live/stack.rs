@@ -1,4 +1,5 @@
-//! Combines the native and script frames of one thread.
+//! Combines the native and script frames of one thread. Used by `open`, `core` and others here, and by the crates
+//! `report`, `calls` and `lancet`.
 
 use std::cell::Cell;
 use std::ops::Range;

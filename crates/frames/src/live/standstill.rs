@@ -1,4 +1,4 @@
-//! Whether a process stands still for good ([`process::standstill`]), by what is known of its threads.
+//! Whether a process stands still for good ([`process::standstill`]), by what is known of its threads. Used by `open`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! What a thread does, by the kernel, its VM and its native frames; `ties` combines the three.
+//! What a thread does, by the kernel, its VM and its native frames; `activity` combines the three. Used by `activity`,
+//! `owners` and others here, and by crate `report`.
 
 use process::wait::Wait;
 

@@ -1,4 +1,5 @@
-//! Unwinds stacks: finds the native frames of a stack.
+//! Unwinds stacks: finds the native frames of a stack. Used by `stack`, `core` and others here, and by the crates
+//! `report`, `calls` and `lancet`.
 //!
 //! framehop finds for each frame the rule that leads to its caller: call frame information, and where there is
 //! none, the frame pointer. The CFA it arrives at is where the frame begins, and where rsp was on the way in

@@ -1,4 +1,5 @@
-//! The members of an archive: ar(5) of System V, with the long names of GNU (`//`) and of BSD (`#1/`).
+//! The members of an archive: ar(5) of System V, with the long names of GNU (`//`) and of BSD (`#1/`). Used by
+//! `objects`.
 
 use super::is_object;
 

@@ -1,4 +1,5 @@
-//! Two profiles side by side: of which functions has the share changed by more than chance explains?
+//! Two profiles side by side: of which functions has the share changed by more than chance explains? Used by the crates
+//! `report` and `lancet`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

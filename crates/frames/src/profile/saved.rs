@@ -1,4 +1,5 @@
-//! A profile in a file, to be shown again in another form or held against a later one.
+//! A profile in a file, to be shown again in another form or held against a later one. Used by the crates `lancet` and
+//! `report`.
 //!
 //! Numbers and texts are those of crate `varint`. In this order: `MAGIC`, `VERSION`, what is known of the run ([`About`]), the counts of
 //! [`Profile`], the frames by number (name, file, line, and a byte: 1 native, 2 of a library), and the stacks in their order: how many frames one

@@ -1,4 +1,4 @@
-//! The size and the name of a type.
+//! The size and the name of a type. Used by `variables`.
 
 use gimli::{AttributeValue, Dwarf, Reader, Unit, UnitOffset};
 

@@ -1,4 +1,4 @@
-//! What is new between two snapshots of one process, and who holds it.
+//! What is new between two snapshots of one process, and who holds it. Used by the crates `lancet` and `report`.
 //!
 //! An object that was made after the earlier snapshot is new: so it is with all whose birth was seen since then. Of the others
 //! one is old if the earlier snapshot has an object at its address of the same birth or, where that is unknown, of the same type,

@@ -1,4 +1,4 @@
-//! What is there more than once: equal texts, and classes of the same name.
+//! What is there more than once: equal texts, and classes of the same name. Used by `answers` and `suspects::mass`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
 //! What nothing keeps alive, by type: how much of it is in cycles, and for how much code of the program runs when it is freed.
+//! Used by `answers` and `suspects`.
 //!
 //! Where a VM counts references, garbage that a snapshot sees is what cycles of references keep: those in a cycle, and what
 //! hangs on these. Where it does not, garbage is whatever no collection has freed yet.

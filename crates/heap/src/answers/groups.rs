@@ -1,4 +1,5 @@
-//! Objects together by what they have in common: their type, their kind, the line that made them.
+//! Objects together by what they have in common: their type, their kind, the line that made them. Used by `answers` and
+//! `diff`, and by the crates `report` and `lancet`.
 
 use crate::analysis::Analysis;
 use crate::snapshot::Site;

@@ -1,4 +1,5 @@
-//! Who holds what is new: what has come since another snapshot, or since births were watched.
+//! Who holds what is new: what has come since another snapshot, or since births were watched. Used by `answers` and
+//! `diff`, and by the crates `report` and `lancet`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Answers from an analysed snapshot: who is suspected, what is biggest, what is there twice, what is half empty.
+//! Answers from an analysed snapshot: who is suspected, what is biggest, what is there twice, what is half empty. Used
+//! by the crates `report` and `lancet`.
 
 pub mod diff;
 pub mod duplicates;

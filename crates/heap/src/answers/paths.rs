@@ -1,4 +1,5 @@
-//! Paths from the roots to objects.
+//! Paths from the roots to objects. Used by `garbage`, `answers` and others here, and by the crates `report` and
+//! `lancet`.
 //!
 //! Of several paths the shortest is told, where a reference that has no name (something held by the VM or a C library) counts
 //! as three, and a word of a machine stack as nine: `$cache`, or a thread local of a thread that only the VM names, says more than a stack word

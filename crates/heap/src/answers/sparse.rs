@@ -1,4 +1,4 @@
-//! Lists and maps with room for much more than is in them.
+//! Lists and maps with room for much more than is in them. Used by `answers`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Who is suspected of keeping too much.
+//! Which objects are suspected of keeping too much alive. Used by `answers`, and by the crates `report` and `lancet`.
 //!
 //! As in Eclipse's Memory Analyzer there are two classes of suspects. One is a single object that retains a large part of
 //! all bytes. From the roots on, the search follows the tree of dominators to the *accumulation point*: the last

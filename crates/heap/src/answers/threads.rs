@@ -1,4 +1,4 @@
-//! What threads and fibers hold.
+//! What the stacks of threads and fibers hold. Used by `answers`.
 
 use std::collections::BTreeMap;
 

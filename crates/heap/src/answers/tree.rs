@@ -1,5 +1,5 @@
 //! The tree of dominators with objects of one type put together: what holds what, from the roots down, as flame graphs and
-//! treemaps show it.
+//! treemaps show it. Used by the crates `report` and `lancet`.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 //! The addresses of objects while these are given: in two bytes each as long as they rise, as those of a Ruby do, which is walked page by
-//! page.
+//! page. Used by `build`.
 
 use crate::rising::Rising;
 

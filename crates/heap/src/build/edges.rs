@@ -1,4 +1,4 @@
-//! The edges of all objects, when the numbers of their targets are known.
+//! The edges of all objects, when the numbers of their targets are known. Used by `build`.
 
 use super::targets::NOWHERE;
 use crate::about::Losses;

@@ -1,4 +1,5 @@
-//! The addresses that references lead to, in four bytes each until they become numbers of objects.
+//! The addresses that references lead to, in four bytes each until they become numbers of objects. Used by `build` and
+//! `edges`.
 //!
 //! ```text
 //!   31    29 28                          0
@@ -8,7 +9,7 @@
 //! A VM's heap lies in a few of these windows, whatever its addresses are. What does not (an address that is no multiple of 8, or in an
 //! eighth window) stands in `far`, with the number of its reference.
 
-use crate::found::Pages;
+use crate::by_address::Pages;
 use std::num::NonZero;
 use std::thread;
 

@@ -1,4 +1,5 @@
-//! Blocks: see the drawing in [`file`](super).
+//! Blocks of the file of a snapshot, packed and with a checksum each: see the drawing in [`file`](super). Used by
+//! `write` and `read`.
 
 use std::io::{self, Read, Write};
 

@@ -1,4 +1,5 @@
-//! A snapshot in a file: columns in blocks, each packed and with a checksum of its own.
+//! A snapshot in a file: columns in blocks, each packed and with a checksum of its own. Used by `build`, and by
+//! `lancet::commands::heap::run`.
 //!
 //! ```text
 //!   file    89 'l' 'n' 'h' 'e' 'a' 'p' 0a   u32 VERSION   block   block   …   block of the section End

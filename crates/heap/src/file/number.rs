@@ -1,4 +1,4 @@
-//! Numbers of objects and lines in a block, as the file writes them.
+//! Numbers of objects and lines in a block, as the file writes them. Used by `read` and `write`.
 
 use varint::{Take, Wrong, put_signed};
 

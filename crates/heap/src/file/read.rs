@@ -1,4 +1,4 @@
-//! Reading a snapshot.
+//! Reads a snapshot from its file, in which every number is checked.
 
 use std::fs::File;
 use std::io::{self, Read};

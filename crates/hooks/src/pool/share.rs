@@ -1,4 +1,5 @@
 //! Has a process make the file of the pool and map it, in one call of the agent that also closes the descriptor (`agent::calls::share`).
+//! Used by `pool`.
 //!
 //! ```text
 //!   a thread in a remote call                us
@@ -10,7 +11,7 @@
 //!
 //! If lancet dies while the thread stands there, the kernel lets it go on, and it closes the descriptor all the same: no process keeps one.
 
-use super::there::{There, pool};
+use super::record::{There, pool};
 use super::{Pool, is_shared_pool};
 use crate::limits::USER_END;
 use inject::remote_call::RemoteThread;
@@ -29,7 +30,7 @@ fn share(resident: &Resident) -> u64 {
     pool(resident) + offset_of!(calls::Pool, share) as u64
 }
 
-/// Makes the file and maps it into the process and here. `there` gets fewer slots if other memory of the process lies where the rest would
+/// Makes the file and maps it into the process and here. `record` gets fewer slots if other memory of the process lies where the rest would
 /// be.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! The memory in which rings lie. Rings in the pool, which the process shares with us, are read without system
-//! calls, and also when the process is gone; others are read through `/proc/PID/mem`.
+//! calls, and also when the process is gone; others are read through `/proc/PID/mem`. Used by `rings`.
 
 use crate::limits::{LEAST_RING, MOST_RING, USER_END};
 use crate::pool::Pool;

@@ -1,4 +1,5 @@
-//! What the reader of rings returns: calls and returns, script lines, counts, losses.
+//! What the reader of rings returns: calls and returns, script lines, counts, losses. Used by `rings`, `figures` and
+//! others here, and by the crates `calls`, `report` and `lancet`.
 
 use std::fmt;
 use wire::calls::NO_APPLICATION_TEXT;

@@ -1,4 +1,4 @@
-//! Counts of calls and losses, which the agent keeps beside the rings.
+//! Counts of calls and losses, which the agent keeps beside the rings. Used by `counted`.
 
 use super::record::none_of;
 use super::{Counted, Losses, Rings};

@@ -1,5 +1,5 @@
 //! Tests with rings of arbitrary words, as a malicious guest could write: reading them ends, without a panic and within
-//! bounds.
+//! bounds. Used by `ways`.
 //!
 //! The guest is this process, so addresses of headers stay within a buffer of the test, which the reader writes to.
 

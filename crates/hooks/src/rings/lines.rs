@@ -1,4 +1,4 @@
-//! The script lines of a process, each stored once, whichever rings have sent it.
+//! The script lines of a process, each stored once, whichever rings have sent it. Used by `rings`.
 
 use super::Line;
 use crate::limits::{MOST_LINE_BYTES, MOST_LINES};

@@ -1,4 +1,4 @@
-//! Records of one ring that were read and have not been returned yet.
+//! Records of one ring that were read and have not been returned yet. Used by `rings` and `read`.
 //!
 //! Records of all rings are returned in the order of time. But each ring is read a part at a time, so that every
 //! thread has room again soon. So a record waits here until no other ring can have an earlier one.

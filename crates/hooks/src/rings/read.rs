@@ -1,4 +1,5 @@
-//! Reading what was written to the rings, and giving the room back.
+//! Reading what was written to the rings, and giving the room back. Used by `ways` and `hostile`, and by
+//! `calls::live::guest::straight`.
 
 use super::Rings;
 use super::event::RingEvent;

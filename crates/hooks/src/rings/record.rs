@@ -1,4 +1,5 @@
-//! Decodes single records, and finds the end of a record that its writer has not finished.
+//! Decodes single records, and finds the end of a record that its writer has not finished. Used by `rings`, `read`,
+//! `figures` and others.
 
 use super::event::RingEventKind;
 use super::short::Pair;

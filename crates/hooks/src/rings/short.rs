@@ -1,5 +1,5 @@
 //! A call followed in its ring by its own return, with only integer registers recorded: two events in one. Nearly all calls that return
-//! soon are of this form.
+//! soon are of this form. Used by `hostile`, `read` and others here, and by crate `calls`.
 //!
 //! The records of two calls from one place mostly agree word for word in what does not change. So these words are passed on as they are, as
 //! the call's [`identity`](ShortCall::identity), and decoded only for an identity that the reader has not met before.

@@ -1,4 +1,4 @@
-//! Which bytes of a text are proven to belong to one function.
+//! Which bytes of a text are proven to belong to one function. Used by `text`.
 //!
 //! A function's beginning alone does not say where it ends, and "up to the next known beginning" is no answer: between two functions
 //! that a stripped library exports lie others that nobody knows. What stands there would be taken for code of a function that it is

@@ -1,4 +1,5 @@
 //! The instructions that enter the kernel, as bytes: `syscall`, and the ways of 32-bit code, which 64-bit code can use too.
+//! Used by `syscall_sites`, and by `calls::live::unseen`.
 //!
 //! Every occurrence of these bytes in executable memory is accounted for: it is an instruction that is hooked, one that cannot be
 //! hooked, or bytes of something else, which only a proven function or the decoding of what follows can show.

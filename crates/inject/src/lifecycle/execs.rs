@@ -1,4 +1,5 @@
-//! The threads that are about to run another program, of all processes that a command watches.
+//! The threads that are about to run another program, of all processes that a command watches. Used by `processes` and
+//! `watched`, and by `calls::live::guest::life`.
 //!
 //! A thread that calls `execve` posts a notice and waits until we have seized it; if the call fails it posts another and
 //! does not wait. `execvp` tries each directory of `PATH`, so "failed" and "about to run another program" of one thread

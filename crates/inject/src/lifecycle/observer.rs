@@ -1,4 +1,5 @@
-//! The events of processes that a command receives.
+//! The events of processes that a command receives. Used by `processes` and `watched`, and by the crates `births` and
+//! `calls`.
 
 use super::Watched;
 use process::error::Error;

@@ -1,4 +1,5 @@
-//! All processes that one command watches, and what is done at each of their events.
+//! All processes that one command watches, and what is done at each of their events. Used by the crates `births` and
+//! `calls`.
 
 use super::strangers::Strangers;
 use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_events};

@@ -1,4 +1,5 @@
-//! A thread that is seized before its exec, so that it stands still at the first instruction of the next program.
+//! A thread that is seized before its exec, so that it stands still at the first instruction of the next program. Used
+//! by `execs`, and by `hooks::notices`.
 //!
 //! No other thread of its process is traced. In a process with several threads the kernel ends the others and gives
 //! the thread the process's own id (`de_thread` in `fs/exec.c`), so the exec is reported under that id.

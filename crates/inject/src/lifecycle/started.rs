@@ -1,4 +1,4 @@
-//! A program that a command starts, from its exec to its exit code.
+//! A program that a command starts, from its exec to its exit code. Used by `processes`.
 
 use crate::tracee::{Happening, OnItsWay, Tracee, User};
 use process::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! Handles processes that the kernel has made our children or tracees and that no other code here knows.
+//! Handles processes that the kernel has made our children or tracees and that no other code here knows. Used by
+//! `processes`.
 //!
 //! A process that a guest makes with `CLONE_PARENT` is a child of the guest's parent, which is lancet if it has started the guest;
 //! one that it makes with `CLONE_PTRACE` is traced by the guest's tracer (clone(2)). The first stays a zombie until lancet waits for

@@ -1,4 +1,5 @@
-//! What a command implements for one process that it watches.
+//! What a command implements for one process that it watches. Used by `processes` and `observer`, and by the crates
+//! `calls` and `births`.
 
 use super::{Execs, Observer};
 use crate::tracee::{Happening, OnItsWay, Tracee};

@@ -1,4 +1,4 @@
-//! Threads that make no remote calls, whatever they are doing.
+//! Threads that make no remote calls, whatever they are doing. Used by `remote_call`.
 
 use process::guest::{DISPATCHES, SHADOW_STACK};
 use process::{ptrace, shadow_stack};

@@ -1,4 +1,5 @@
-//! The signal frame that makes a thread go on as before after a remote call, even if lancet is gone.
+//! The signal frame that makes a thread go on as before after a remote call, even if lancet is gone. Used by
+//! `remote_call` and `room`.
 //!
 //! Layouts: `struct ucontext` and `struct sigcontext_64` (Linux `include/uapi/asm-generic/ucontext.h`,
 //! `arch/x86/include/uapi/asm/sigcontext.h`), `struct _fpx_sw_bytes` in the latter; the XSAVE area in

@@ -1,4 +1,4 @@
-//! Finds a stack on which a remote call can run.
+//! Finds a stack on which a remote call can run. Used by `remote_call`.
 //!
 //! A thread does not know the bounds of its stack, and the mapping around its stack pointer may hold much more than the stack. The
 //! stacks of goroutines (2 KiB and more, side by side in the Go heap), of coroutines that were made with `malloc`, and alternate

@@ -1,4 +1,5 @@
-//! Which signals may come to a thread that makes a remote call, and how one is sent again.
+//! Which signals may come to a thread that makes a remote call, and how one is sent again. Used by `while_others_run`
+//! and `remote_call`.
 
 use process::guest::Status;
 use process::status_file::StatusFile;

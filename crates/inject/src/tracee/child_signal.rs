@@ -1,4 +1,5 @@
-//! SIGCHLD, by which the kernel says that something has happened to a child or a tracee.
+//! SIGCHLD, by which the kernel says that something has happened to a child or a tracee. Used by `lifecycle` and
+//! `daemonized`, and by the crates `calls`, `births` and `lancet`.
 
 use process::ptrace::{Bounded, EACH, Unheard};
 use std::sync::OnceLock;

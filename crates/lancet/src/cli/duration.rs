@@ -1,4 +1,5 @@
-//! Durations as people write them: `20us`, `500ms`, `30s`, `2m`, `1m30s`, `1.5h`.
+//! Durations as people write them: `20us`, `500ms`, `30s`, `2m`, `1m30s`, `1.5h`. Used by `commands::mem::args`,
+//! `commands::profile::args`, `commands::stack::args` and others.
 //!
 //! A number without a unit is refused instead of guessed at: half of the tools mean seconds by it,
 //! the other half milliseconds.

@@ -1,4 +1,5 @@
 //! The values of `--format`: those of a command's list of formats in `report`, and of what has records all forms that show records.
+//! Used by `commands::calls::args`, `commands::syscalls::asks`, `commands::heap::args` and others.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use report::FormatEntry;

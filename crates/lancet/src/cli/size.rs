@@ -1,4 +1,5 @@
-//! Sizes of memory as people write them: `2G`, `1.5G`, `512M`.
+//! Sizes of memory as people write them: `2G`, `1.5G`, `512M`. Used by `commands::heap::args` and
+//! `commands::heap::when`.
 
 /// Reads `2G`, `1.5G`, `512M`: units of 1024. A number without a unit is refused.
 pub fn parse(text: &str) -> Result<u64, String> {

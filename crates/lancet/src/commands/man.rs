@@ -1,4 +1,4 @@
-//! `lancet man [COMMAND]`: the man page, made from the declaration of the command line.
+//! `lancet man [COMMAND]`: the man page, made from the declaration of the command line. Used by `commands`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The commands.
+//! The list of the commands, of which the command line and the dispatch are made. Used by `cli`.
 //!
 //! Each is a folder with the flags in `args.rs` and what is done in `run.rs`, and a line in the list below; dispatch,
 //! the order in the help, man pages and completions follow from the list. What `calls` and `syscalls` share is in

@@ -1,4 +1,5 @@
 //! The processes that are looked at again and again: those that were named, their children, or a program that we start.
+//! Used by `sampling`.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

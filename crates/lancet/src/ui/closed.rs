@@ -1,4 +1,4 @@
-//! Standard streams that were closed when lancet was started (`>&-`).
+//! Standard streams that were closed when lancet was started (`>&-`). Used by `terminal`.
 //!
 //! A file that is opened gets the lowest free number, so it would become standard output, and results or messages would be written into it.
 //! Rust's own beginning opens `/dev/null` for reading and writing at these numbers, where whatever is written is lost and said to be

@@ -1,4 +1,4 @@
-//! Opens the files that `-o`, `--record` and `--save` name.
+//! Opens the files that `-o`, `--record` and `--save` name. Used by `commands::man`, `sink` and `watching::run`.
 //!
 //! Reports may hold what others on this machine may know nothing of, and lancet is often root in a folder that
 //! others can write to, such as `/tmp`. So a file of ours is always a new one, which only its owner can read; what somebody

@@ -1,4 +1,5 @@
-//! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
+//! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows. Used by
+//! `watching::run`, `commands::heap::live`, `commands::mem::run` and others.
 
 use crate::{failure, reserve};
 use process::asked::SIGNAL;

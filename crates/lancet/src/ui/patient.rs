@@ -1,4 +1,4 @@
-//! A destination that is waited for where it takes nothing at the moment.
+//! A destination that is waited for where it takes nothing at the moment. Used by `sink` and `terminal`.
 //!
 //! Standard output and standard error of a program that we start are our own open files. A program that sets `O_NONBLOCK`
 //! there (node and others by libuv, ssh, vim) sets it for us too, and from then on a full pipe is `EAGAIN` in place of a

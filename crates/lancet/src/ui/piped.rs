@@ -1,4 +1,4 @@
-//! Lines that a command reads: `-o '|gzip >out.gz'`, as strace has it.
+//! Lines that a command reads: `-o '|gzip >out.gz'`, as strace has it. Used by `sink` and `commands::syscalls`.
 
 use process::descriptors::with_first_limit;
 use std::ffi::OsStr;

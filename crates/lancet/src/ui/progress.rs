@@ -1,4 +1,4 @@
-//! How far long work has come, as one line of the terminal that is written over and over.
+//! How far long work has come, as one line of the terminal that is written over and over. Used by `watching::run`.
 
 use super::terminal::{CLEAR, LINE_OPEN, Stream};
 use std::io::{self, Write};

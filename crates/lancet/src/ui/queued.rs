@@ -1,5 +1,5 @@
 //! A destination that never keeps us waiting for long: what is written goes through a bounded queue to a thread of its
-//! own.
+//! own. Used by `sink` and `watching::run`.
 //!
 //! `lancet calls` must go on reading what its guests say while nobody reads what it says (`| less`, a full disk cache, a
 //! terminal that is stopped), because guests wait for room. A queue that is full is waited for once, for as long as a
@@ -7,7 +7,7 @@
 //! written.
 //!
 //! A recording cannot lose lines: what is in it refers to what was written before. So whoever records asks for room before each
-//! event ([`calls::Destination`]) and drops the event; what is written is queued whole ([`Kind::Whole`]).
+//! event ([`calls::recorder::Destination`]) and drops the event; what is written is queued whole ([`Kind::Whole`]).
 
 use super::interrupt;
 use std::collections::VecDeque;
@@ -295,7 +295,7 @@ impl Drop for Queued {
     }
 }
 
-impl calls::Destination for Queued {
+impl calls::recorder::Destination for Queued {
     fn has_room(&mut self) -> bool {
         let state = self.shared.lock();
         // An error is told by the next write.

@@ -1,4 +1,5 @@
-//! The whole screen of a terminal, which the live views of the commands take over and give back.
+//! The whole screen of a terminal, which the live views of the commands take over and give back. Used by
+//! `commands::heap::browse::screen`, `commands::mem::live::screen`, `commands::heap::browse` and others.
 
 use std::io;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,5 @@
-//! Opens the destination of a report: standard output, standard error, or a file that only the user can read.
+//! Opens the destination of a report: standard output, standard error, or a file that only the user can read. Used by
+//! `commands::heap::run`, `commands::mem::run`, `commands::profile::run` and others.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

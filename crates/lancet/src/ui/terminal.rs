@@ -1,4 +1,5 @@
-//! Whether an output stream is a terminal, and which colour and width are welcome there.
+//! Whether an output stream is a terminal, and which colour and width are welcome there. Used by
+//! `commands::heap::browse`, `progress`, `commands::calls::args` and others.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,17 +1,19 @@
 //! The flags that `calls` and `syscalls` have in common: what is opened, whose lines are told, for how long, and where
-//! it is written. Each command flattens them into its own, and begins its [`Options`] with [`Common::options`].
+//! it is written. Each command flattens them into its own, and begins its [`Options`] with [`Common::options`]. Used by
+//! `commands::calls::args`, `commands::syscalls::args`, `commands::syscalls::started` and others.
 
 use super::flags::{kept_of_strings, moment, most_wait, sought, wait};
 use crate::cli::duration::parse;
 use crate::exit::Usage;
 use crate::ui::sink;
 use crate::ui::terminal::Stream;
+use calls::message::Messages;
+use calls::options::{By, Options};
 use calls::window::{Between, Moment};
-use calls::{By, Messages, Options};
 use clap::{ArgAction, Args};
 use process::guest;
-use prototypes::Condition;
 use prototypes::capture::condition::MOST_LINES;
+use prototypes::condition::Condition;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

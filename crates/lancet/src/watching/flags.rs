@@ -1,4 +1,4 @@
-//! What flags mean that several commands have.
+//! What flags mean that several commands have. Used by `args`, `commands::calls::args` and `commands::syscalls::args`.
 
 use crate::cli::duration::parse;
 use calls::window::Moment;

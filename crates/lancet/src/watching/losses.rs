@@ -1,7 +1,7 @@
-//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
+//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]). Used by `run` and `messages`.
 
 use calls::consumer::Forgotten;
-use calls::{Lost, Message};
+use calls::message::{Lost, Message};
 use process::limits::forbids_mapping;
 use report::figures::grouped;
 use report::losses::{Loss, What};

@@ -1,5 +1,5 @@
 //! `calls --now` and `syscalls --blocked`: what is in progress, also what began before we came. Nothing is hooked: it is one
-//! look at the threads, as `lancet stack` takes it.
+//! look at the threads, as `lancet stack` takes it. Used by `commands::calls::run` and `commands::syscalls`.
 
 use frames::live::open::Wanted;
 use report::FormatEntry;

@@ -1,7 +1,7 @@
 //! Messages that say the same of many processes, as of all children of a shell: the first is printed, and how often the others came is
-//! said at the end.
+//! said at the end. Used by `messages`.
 
-use calls::Message;
+use calls::message::Message;
 use std::cell::RefCell;
 
 /// So many texts are told apart; names of a guest's functions are in them, and it can have them without end.

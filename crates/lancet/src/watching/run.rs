@@ -1,6 +1,7 @@
-//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
+//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves. Used by
+//! `commands::companion::watches`, `commands::calls::run`, `commands::mem::run` and others.
 
-use super::heard::Heard;
+use super::messages::Heard;
 use super::{Asked, losses};
 use crate::agent::AGENT;
 use crate::exit::{LOST, Usage};
@@ -15,12 +16,16 @@ use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::filter::RecordFilter;
+use calls::in_function::InFunction;
+use calls::message::Messages;
+use calls::never_occurred::NeverOccurred;
+use calls::options::Options;
+use calls::recorder::{Recorder, Recording};
 use calls::recorder::{Store, not_recorded};
-use calls::unmet::Unmet;
-use calls::within::Within;
-use calls::{
-    Error, Family, Flow, Messages, Options, Recorder, Recording, Replay, Signatures, Source,
-};
+use calls::replay::Replay;
+use calls::signatures::Signatures;
+use calls::source::{Flow, Source};
+use calls::{Error, Family};
 use inject::Embedded;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use inject::tracee::hold_child_signal;
@@ -195,8 +200,8 @@ fn consumer<'a>(
         (None, Some(shown)) => shown,
         (None, None) => unreachable!("what is not recorded is shown"),
     };
-    let consumer = Within::before(consumer, &options.within, options.messages.clone());
-    let consumer = Unmet::before(consumer, options);
+    let consumer = InFunction::before(consumer, &options.within, options.messages.clone());
+    let consumer = NeverOccurred::before(consumer, options);
     if is_replay {
         RecordFilter::before(consumer, options, signatures)
     } else {

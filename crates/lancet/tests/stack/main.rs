@@ -22,6 +22,7 @@ mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
 mod unread;
-mod untabled;
+
 mod vm_lock;
 mod waits;
+mod without_table;

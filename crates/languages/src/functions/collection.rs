@@ -1,5 +1,6 @@
 //! Finds the function that collects a VM's garbage, which mostly is static and has no symbol in a stripped
-//! library. Each language chooses which of these functions finds its own.
+//! library. Each language chooses which of these functions finds its own. Used by `python::functions`,
+//! `ruby::functions` and `php::functions`.
 //!
 //! The table of exception handling says where the function begins around a place that was found.
 

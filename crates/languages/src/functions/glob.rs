@@ -1,5 +1,5 @@
 //! Patterns in which `*` matches any characters and every other character itself, because method names may
-//! contain them (`empty?`, `[]=`).
+//! contain them (`empty?`, `[]=`). Used by `perl::functions`, `ruby::functions`, `php::functions` and others.
 
 /// Whether `name` matches `pattern`; with `fold`, upper and lower case are the same.
 pub fn matches(pattern: &str, name: &str, fold: bool) -> bool {

@@ -1,4 +1,5 @@
-//! What each language's file provides: which C functions the VM has names for, and how they are called.
+//! What each language's file provides: which C functions the VM has names for, and how they are called. Used by
+//! `perl::functions`, `php::functions` and others here, and by the crates `hooks` and `calls`.
 
 use process::functions::Functions;
 use process::memory::GuestMemory;

@@ -1,4 +1,4 @@
-//! Reads script frames of Perl.
+//! Reads script frames of Perl. Used by `perl`.
 //!
 //! `Perl_runops_standard` is the loop that runs operations; C code that calls Perl code begins another loop
 //! (`vm::perl::frames`). Up to such a call, subs, evals and files run in the same loop.

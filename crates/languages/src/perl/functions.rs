@@ -1,4 +1,4 @@
-//! Perl: XSUBs, `DBD::mysql::db::_login`.
+//! Finds C functions by Perl's names for them: XSUBs, `DBD::mysql::db::_login`. Used by `perl`.
 
 use crate::functions::glob::{matches, may_begin};
 use crate::functions::{Calling, Look, Named, Names, Shown};

@@ -1,4 +1,4 @@
-//! The heap of a Perl, read from outside.
+//! The heap of a Perl, read from outside. Used by `perl`.
 //!
 //! Every SV lies in an arena and counts its references. Names come from packages and from the variables of subs. An SV with more references
 //! than were found is held by something that is no SV: a stack of values, compiled code without threads, a C library. SVs to which nothing
@@ -12,8 +12,8 @@ mod roots;
 mod walk;
 
 use crate::snapshot;
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use crate::snapshot::outer_references::{OuterReferences, Why};
 use heap::{Builder, Collector, RootKind, RootName, Snapshot};
 use std::ops::Range;
@@ -39,13 +39,13 @@ impl snapshot::Heap for Facts {
         self.version().to_string()
     }
 
-    fn of_core(&self, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+    fn of_core(&self, found: &HeapSource, builder: Builder) -> Result<Snapshot, String> {
         read(found, *self, builder).map(Builder::finish)
     }
 }
 
 impl snapshot::ReadAlone for Facts {
-    fn of_memory(&self, found: &Found, builder: Builder) -> Result<Builder, String> {
+    fn of_memory(&self, found: &HeapSource, builder: Builder) -> Result<Builder, String> {
         read(found, *self, builder)
     }
 }
@@ -54,7 +54,7 @@ impl snapshot::ReadAlone for Facts {
 ///
 /// # Errors
 /// The arenas cannot be read, or it took too long.
-fn read(found: &Found, facts: Facts, mut builder: Builder) -> Result<Builder, String> {
+fn read(found: &HeapSource, facts: Facts, mut builder: Builder) -> Result<Builder, String> {
     builder.about_mut().collector = Collector::None;
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: Error| error.to_string();
@@ -85,7 +85,7 @@ struct Heap {
 impl Heap {
     fn find(
         perl: &Perl<Frozen>,
-        found: &Found,
+        found: &HeapSource,
         interpreters: &[Interpreter],
     ) -> Result<Self, Error> {
         let mut heap = Heap {

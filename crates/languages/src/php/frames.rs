@@ -1,4 +1,4 @@
-//! Reads script frames of PHP.
+//! Reads script frames of PHP. Used by `php`.
 //!
 //! `execute_ex` runs functions and files; C code that calls PHP code begins another run (`vm::php::frames`). PHP has
 //! frames for functions of C too; in a stripped program nothing else names them.

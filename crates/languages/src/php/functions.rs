@@ -1,4 +1,4 @@
-//! PHP: `mysqli_query`, `PDO::query`. Upper and lower case are the same.
+//! PHP: `mysqli_query`, `PDO::query`. Upper and lower case are the same. Used by `php`.
 
 use crate::functions::collection::by_symbol;
 use crate::functions::glob::matches;

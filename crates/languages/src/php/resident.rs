@@ -1,4 +1,5 @@
-//! The heap of a PHP: [`vm::php::allocator`].
+//! Which bytes of a PHP's heap hold blocks: [`vm::php::allocator`] read for the ledger of resident memory. Used by
+//! `php`.
 
 use std::collections::HashSet;
 
@@ -9,14 +10,14 @@ use vm::{Language, Memory};
 use crate::resident::claims::{Claim, Layer, MOST, add};
 use crate::resident::rows::Rows;
 use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// The most chunks and large blocks: 1 TiB.
 const MOST_CHUNKS: usize = 1 << 19;
 
 /// Looks for the heap of a PHP; `None` if the process has no PHP, or one without a heap of its own.
 pub fn look(
-    memory: &Seen,
+    memory: &ResidentMemory,
     loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
@@ -33,7 +34,7 @@ pub fn look(
 }
 
 /// Finds the first chunk among the mappings.
-fn find(memory: &Seen) -> Option<Allocator> {
+fn find(memory: &ResidentMemory) -> Option<Allocator> {
     memory.areas().iter().find_map(|area| {
         let mapping = &area.mapping;
         let first = mapping.start.checked_next_multiple_of(CHUNK)?;
@@ -79,7 +80,12 @@ struct Walk {
 }
 
 impl Walk {
-    fn of(memory: &Seen, heap: &Allocator, version: String, rows: &mut Rows) -> (VmHeap, Layer) {
+    fn of(
+        memory: &ResidentMemory,
+        heap: &Allocator,
+        version: String,
+        rows: &mut Rows,
+    ) -> (VmHeap, Layer) {
         let mut walk = Walk {
             heap: VmHeap::new(Language::Php, version),
             claims: Vec::new(),
@@ -94,7 +100,13 @@ impl Walk {
         (walk.heap, Layer::of(walk.claims))
     }
 
-    fn chunk(&mut self, memory: &Seen, heap: &Allocator, chunk: u64, free: &HashSet<u64>) {
+    fn chunk(
+        &mut self,
+        memory: &ResidentMemory,
+        heap: &Allocator,
+        chunk: u64,
+        free: &HashSet<u64>,
+    ) {
         self.heap.bytes += CHUNK;
         self.heap.pages += PAGES;
         add(&mut self.claims, chunk..chunk + PAGE, self.rows.records);
@@ -160,7 +172,7 @@ impl Walk {
     }
 
     /// Chunks that it keeps for later.
-    fn cached(&mut self, memory: &Seen, heap: &Allocator) {
+    fn cached(&mut self, memory: &ResidentMemory, heap: &Allocator) {
         let mut at = heap.cached(memory).unwrap_or(0);
         let mut met = HashSet::new();
         while at != 0 && at.is_multiple_of(CHUNK) && met.len() < MOST_CHUNKS && met.insert(at) {
@@ -178,7 +190,7 @@ impl Walk {
     }
 
     /// Blocks with mappings of their own.
-    fn huge(&mut self, memory: &Seen, heap: &Allocator) {
+    fn huge(&mut self, memory: &ResidentMemory, heap: &Allocator) {
         let mut entry = heap.large(memory).unwrap_or(0);
         let mut met = HashSet::new();
         while entry != 0 && met.len() < MOST_CHUNKS && met.insert(entry) {

@@ -1,4 +1,4 @@
-//! The heap of a PHP's request, read from outside.
+//! The heap of a PHP's request, read from outside. Used by `php`.
 //!
 //! The VM lists its objects; all else is found from variables, constants, frames and the objects (`vm::php::heap`). The size of something
 //! is that of its allocated block. What is in use and was not found is one row: compiled code, the stack of frames, buffers, what only C
@@ -13,8 +13,8 @@ mod roots;
 mod walk;
 
 use crate::snapshot;
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use blocks::Blocks;
 use heap::{Builder, Collector, Snapshot};
 use vm::Memory;
@@ -35,13 +35,13 @@ impl snapshot::Heap for Facts {
         self.version().to_string()
     }
 
-    fn of_core(&self, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+    fn of_core(&self, found: &HeapSource, builder: Builder) -> Result<Snapshot, String> {
         read(found, *self, builder).map(Builder::finish)
     }
 }
 
 impl snapshot::ReadAlone for Facts {
-    fn of_memory(&self, found: &Found, builder: Builder) -> Result<Builder, String> {
+    fn of_memory(&self, found: &HeapSource, builder: Builder) -> Result<Builder, String> {
         read(found, *self, builder)
     }
 }
@@ -50,7 +50,7 @@ impl snapshot::ReadAlone for Facts {
 ///
 /// # Errors
 /// Its memory comes from another allocator, or it took too long.
-fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
+fn read(found: &HeapSource, facts: Facts, builder: Builder) -> Result<Builder, String> {
     let frozen = Frozen::new(found.memory);
     let mut builder = builder;
     let on = (found.symbol)(collector::IS_ENABLED).and_then(|at| collector::is_on(&frozen, at));

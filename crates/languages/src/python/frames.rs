@@ -1,4 +1,4 @@
-//! Reads script frames of Python.
+//! Reads script frames of Python. Used by `python`.
 //!
 //! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay in
 //! one call, and a record of the VM's in its native frame shows where a run ends (`vm::python`, `frames`).
@@ -12,12 +12,12 @@ use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
+use super::debug_offsets;
 use super::greenlet::{self, Resumed};
-use super::told;
-use crate::frames::untabled::is_taken_away;
+use crate::frames::without_table::is_taken_away;
 use crate::frames::{
     Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
-    Through, Turn, Untabled, VmThread, pages_of, text,
+    Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -41,7 +41,7 @@ const LONGEST_CHAIN: usize = 1 << 12;
 struct Vm {
     facts: Facts,
     /// How it is read without a table.
-    untabled: Option<Untabled>,
+    without_table: Option<WithoutTable>,
     runner: Vec<Range<u64>>,
     /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
     /// still.
@@ -57,8 +57,8 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let symbol = |name: &str| loaded.exported(memory, name);
     let derived = |why: &dyn Display| {
-        let derived = told::find(memory, &symbol, sources, why)?;
-        Ok::<_, String>((derived.facts, Some(derived.untabled)))
+        let derived = debug_offsets::find(memory, &symbol, sources, why)?;
+        Ok::<_, String>((derived.facts, Some(derived.without_table)))
     };
     let found = match Facts::find(&Pages::new(memory), &symbol) {
         Ok(facts) if is_taken_away(Language::Python) => {
@@ -69,7 +69,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         Err(Error::Unsupported(why)) => Err(why.to_string()),
         Err(_) => return None,
     };
-    let (facts, untabled) = match found {
+    let (facts, without_table) = match found {
         Ok(found) => found,
         Err(why) => return Some(Err(why)),
     };
@@ -77,7 +77,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
-        untabled,
+        without_table,
         runner,
         names: RefCell::default(),
         resumed: greenlet::find(modules, memory),
@@ -101,7 +101,10 @@ impl Vm {
         Script {
             launcher: false,
             path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
-            line: self.untabled.as_ref().map_or(line, |how| how.line(line)),
+            line: self
+                .without_table
+                .as_ref()
+                .map_or(line, |how| how.line(line)),
             name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
             qualified: None,
             placement: match frame {
@@ -134,8 +137,8 @@ impl Scripts for Vm {
         format!("Python {}", self.facts.version())
     }
 
-    fn untabled(&self) -> Option<&Untabled> {
-        self.untabled.as_ref()
+    fn without_table(&self) -> Option<&WithoutTable> {
+        self.without_table.as_ref()
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {

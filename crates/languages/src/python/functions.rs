@@ -1,4 +1,4 @@
-//! Python: `time.sleep`, `_mysql.connection.query`, `len`.
+//! Finds C functions by Python's names for them: `time.sleep`, `_mysql.connection.query`, `len`. Used by `python`.
 
 use crate::functions::collection::{by_symbol, exporter, only, semaphore};
 use crate::functions::glob::matches;

@@ -1,4 +1,4 @@
-//! Finds the address at which the native code of a parked greenlet goes on.
+//! Finds the address at which the native code of a parked greenlet goes on. Used by `frames`.
 //!
 //! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) stores its rsp as `stack_start`, copies the
 //! other stack's bytes away, moves rsp and rbp over to the next greenlet's and copies that one's bytes back:

@@ -1,5 +1,5 @@
 //! Whose code a file of Python is, by its path: the layouts are those of pip (`site-packages/`), Debian (`dist-packages/`) and Python's own
-//! library (`lib/pythonVERSION/`).
+//! library (`lib/pythonVERSION/`). Used by `python`.
 
 /// Returns the package that a file belongs to, or `python stdlib`; `None` for all other files.
 pub fn of(path: &str) -> Option<&str> {

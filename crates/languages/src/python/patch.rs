@@ -1,5 +1,5 @@
 //! How functions of Python are replaced: `patch.py`. The list of patches is `sys.__lancet_patches__`; it exists while there are patches, and
-//! any later lancet reads it.
+//! any later lancet reads it. Used by `python`.
 
 use crate::literal::literal;
 use crate::patch::{Job, Patching};

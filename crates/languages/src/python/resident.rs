@@ -1,4 +1,4 @@
-//! The arenas of a Python's allocator for small objects, pymalloc.
+//! The arenas of a Python's allocator for small objects, pymalloc. Used by `python`.
 //!
 //! ```text
 //!   arenas ─▶ arena_object[]: address, pool_address, nfreepools, ntotalpools, freepools, nextarena, prevarena   (48 bytes)
@@ -25,7 +25,7 @@ use vm::{Language, Memory};
 use crate::resident::claims::{Claim, Layer, add};
 use crate::resident::rows::Rows;
 use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// `sizeof(struct arena_object)`, and of `struct pool_header`.
 const ARENA_OBJECT: u64 = 48;
@@ -40,7 +40,7 @@ const MOST_UNUSED: u64 = 1 << 16;
 
 /// Looks for the heap of a Python; `None` if the process has no Python, or one without arenas.
 pub fn look(
-    memory: &Seen,
+    memory: &ResidentMemory,
     loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
@@ -169,7 +169,12 @@ struct Walk {
 }
 
 impl Walk {
-    fn of(memory: &Seen, version: Version, arenas: &[Arena], rows: &mut Rows) -> (VmHeap, Layer) {
+    fn of(
+        memory: &ResidentMemory,
+        version: Version,
+        arenas: &[Arena],
+        rows: &mut Rows,
+    ) -> (VmHeap, Layer) {
         let mut walk = Walk {
             heap: VmHeap::new(Language::Python, version.to_string()),
             claims: Vec::new(),
@@ -182,7 +187,7 @@ impl Walk {
         (walk.heap, Layer::of(walk.claims))
     }
 
-    fn arena(&mut self, memory: &Seen, arena: &Arena) {
+    fn arena(&mut self, memory: &ResidentMemory, arena: &Arena) {
         let Sizes { arena: size, pool } = self.sizes;
         let first = arena.start.next_multiple_of(pool);
         let end = arena.start + size;
@@ -209,7 +214,7 @@ impl Walk {
     }
 
     /// A pool that has been carved off; `None` if it makes no sense.
-    fn pool(&mut self, memory: &Seen, at: u64, arena: u64) -> Option<()> {
+    fn pool(&mut self, memory: &ResidentMemory, at: u64, arena: u64) -> Option<()> {
         let half = |offset: u64| memory.u32(at + offset).ok().map(u64::from);
         let (count, index, class) = (half(0)?, half(32)?, half(36)?);
         if index != arena {

@@ -1,4 +1,4 @@
-//! The heap of a Python, from what its copy writes and from the copy's memory.
+//! The heap of a Python, from what its copy writes and from the copy's memory. Used by `python`.
 
 pub mod core;
 mod kinds;

@@ -1,4 +1,5 @@
-//! Who uses which addresses: ranges with a row each, laid over one another.
+//! Who uses which addresses: ranges with a row each, laid over one another. Used by `ruby::resident`, `php::resident`
+//! and others here, and by crate `rss`.
 //!
 //! An allocator says which of its addresses are in use and which are free; a VM says the same of memory that it has from the allocator.
 //! The inner one knows more, so its ranges are laid over those of the outer one ([`overlaid`]), and each byte has one owner.

@@ -1,4 +1,5 @@
-//! The rows of the ledger: what resident memory is for.
+//! The rows of the ledger: what resident memory is for. Used by `vm_heap`, `ruby::resident` and others here, and by the
+//! crates `rss`, `report` and `lancet`.
 
 use std::collections::HashMap;
 

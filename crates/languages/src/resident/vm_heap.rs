@@ -1,6 +1,7 @@
-//! What a VM's heap holds, whichever the VM.
+//! What a VM's heap holds, whichever the VM. Used by `php::resident`, `python::resident` and others here, and by the
+//! crates `rss` and `report`.
 
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 use vm::Language;
 
 use super::claims::{Layer, RowId};
@@ -11,7 +12,7 @@ const TRIES: u32 = 6;
 
 /// Reads a heap until all of it could be read, a few times; else the best of what was. `None`: there is none.
 pub fn steadiest(
-    memory: &Seen,
+    memory: &ResidentMemory,
     mut read: impl FnMut() -> Option<Result<(VmHeap, Layer), String>>,
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let mut best: Option<(VmHeap, Layer)> = None;

@@ -1,4 +1,4 @@
-//! Finds the compiled extensions of a gem.
+//! Finds the compiled extensions of a gem. Used by `ruby`.
 //!
 //! RubyGems keeps a gem below `gems/NAME-VERSION` and what was compiled for one Ruby below
 //! `extensions/PLATFORM/ABI/NAME-VERSION` of each of its folders (`Gem.path`, `Gem::Specification#extension_dir`).

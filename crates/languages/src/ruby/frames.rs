@@ -1,4 +1,4 @@
-//! Reads script frames of Ruby.
+//! Reads script frames of Ruby. Used by `ruby`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -9,11 +9,11 @@ use process::snapshot::{Copies, Thread};
 use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
 use vm::{Language, Memory};
 
-use super::untabled;
-use crate::frames::untabled::is_taken_away;
+use super::newest_layout;
+use crate::frames::without_table::is_taken_away;
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Sources, Through, Turn, Untabled, VmThread, text,
+    Scripts, Sources, Through, Turn, VmThread, WithoutTable, text,
 };
 use process::pages::Pages;
 
@@ -66,7 +66,7 @@ const THREAD: &str = "Thread";
 struct Vm {
     facts: Facts,
     /// How it is read without a table.
-    untabled: Option<Untabled>,
+    without_table: Option<WithoutTable>,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
@@ -82,8 +82,8 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let symbol = |name: &str| loaded.exported(memory, name);
     let derived = |why: &dyn Display| {
-        let derived = untabled::find(memory, &symbol, sources, why)?;
-        Ok::<_, String>((derived.facts, Some(derived.untabled)))
+        let derived = newest_layout::find(memory, &symbol, sources, why)?;
+        Ok::<_, String>((derived.facts, Some(derived.without_table)))
     };
     let found = match Facts::find(&memory, &symbol) {
         Ok(facts) if is_taken_away(Language::Ruby) => {
@@ -94,7 +94,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         Err(Error::Unsupported(why)) => Err(why.to_string()),
         Err(_) => return None,
     };
-    let (facts, untabled) = match found {
+    let (facts, without_table) = match found {
         Ok(found) => found,
         Err(why) => return Some(Err(why)),
     };
@@ -105,7 +105,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
-        untabled,
+        without_table,
         vm,
         runner,
         context: Cell::default(),
@@ -168,8 +168,8 @@ impl Scripts for Vm {
         format!("Ruby {}", self.facts.version())
     }
 
-    fn untabled(&self) -> Option<&Untabled> {
-        self.untabled.as_ref()
+    fn without_table(&self) -> Option<&WithoutTable> {
+        self.without_table.as_ref()
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
@@ -186,7 +186,7 @@ impl Scripts for Vm {
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        scripts(&ruby, context, self.untabled.as_ref())
+        scripts(&ruby, context, self.without_table.as_ref())
     }
 
     fn thread(
@@ -305,7 +305,7 @@ impl Scripts for Vm {
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
         let ruby = Ruby::new(&memory, self.facts);
         ruby.ok()
-            .and_then(|ruby| scripts(&ruby, one.detail, self.untabled.as_ref()))
+            .and_then(|ruby| scripts(&ruby, one.detail, self.without_table.as_ref()))
             .unwrap_or_default()
     }
 
@@ -367,7 +367,7 @@ fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
 fn scripts<M: Memory>(
     ruby: &Ruby<'_, M>,
     context: u64,
-    untabled: Option<&Untabled>,
+    without_table: Option<&WithoutTable>,
 ) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
     let frames = ruby.frames(context, cfp).ok()?;
@@ -375,7 +375,7 @@ fn scripts<M: Memory>(
     let script = |frame: Frame| {
         let named = known.entry((frame.iseq, frame.pc));
         let mut script = named
-            .or_insert_with(|| named_place(ruby, frame, untabled))
+            .or_insert_with(|| named_place(ruby, frame, without_table))
             .clone();
         script.placement = match ruby.ends_run(frame) {
             Ok(true) => Placement::EndsRun,
@@ -386,13 +386,17 @@ fn scripts<M: Memory>(
     Some(frames.map_while(Result::ok).map(script).collect())
 }
 
-fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame, untabled: Option<&Untabled>) -> Script {
+fn named_place<M: Memory>(
+    ruby: &Ruby<'_, M>,
+    frame: Frame,
+    without_table: Option<&WithoutTable>,
+) -> Script {
     let line = ruby.line(frame.iseq, frame.pc).unwrap_or(0);
     Script {
         launcher: false,
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
-        line: untabled.map_or(line, |how| how.line(line)),
-        qualified: match untabled {
+        line: without_table.map_or(line, |how| how.line(line)),
+        qualified: match without_table {
             None => qualified(ruby, frame),
             Some(_) => None,
         },

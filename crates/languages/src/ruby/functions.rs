@@ -1,4 +1,4 @@
-//! Ruby: `Mysql2::Client#query`, `Process.clock_gettime`, `sleep`.
+//! Ruby: `Mysql2::Client#query`, `Process.clock_gettime`, `sleep`. Used by `ruby`.
 
 use crate::functions::collection::{by_symbol, exporter, only};
 use crate::functions::glob::{matches, may_begin};

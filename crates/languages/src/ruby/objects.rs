@@ -1,4 +1,4 @@
-//! The objects of a Ruby's heap, one by one.
+//! The objects of a Ruby's heap, one by one. Used by `ruby`.
 
 use crate::objects::{EachPage, Object, Objects};
 use process::error::{Error, Result};

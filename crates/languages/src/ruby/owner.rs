@@ -1,6 +1,6 @@
 //! Whose code a file of Ruby is, by its path: the layouts are those of RubyGems (`GEM_HOME/gems/NAME-VERSION/`, compiled parts under
 //! `extensions/PLATFORM/ABI/`), Bundler (`bundler/gems/NAME-REVISION/`), Debian (`vendor_ruby/`) and Ruby's own install
-//! (`lib/ruby/ABI/`).
+//! (`lib/ruby/ABI/`). Used by `ruby`.
 
 use crate::owner;
 

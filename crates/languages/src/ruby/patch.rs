@@ -1,5 +1,5 @@
 //! How methods of Ruby are replaced: `patch.rb`. The list of patches is `$lancet_patches`; it exists while there are patches, and any later
-//! lancet reads it.
+//! lancet reads it. Used by `ruby`.
 
 use crate::patch::{Job, Patching};
 

@@ -1,4 +1,4 @@
-//! The heap of a Ruby: pages of slots (`vm::ruby`, `heap`), and the stacks of its fibers.
+//! The heap of a Ruby: pages of slots (`vm::ruby`, `heap`), and the stacks of its fibers. Used by `ruby`.
 //!
 //! A page's memory comes from `mmap` (since 3.1) or from malloc; its slots hold an object each, and what an object has besides is
 //! malloc's. Slots whose objects are garbage and not yet swept are in use here, as the VM counts them.
@@ -9,7 +9,7 @@ use vm::ruby::{Facts, Fiber, FiberSearch, Page, Ruby};
 use crate::resident::claims::{Claim, Layer, MOST, RowId, add};
 use crate::resident::rows::{Kind, Rows};
 use crate::resident::{HeapRows, LoadedFiles, VmHeap, steadiest};
-use process::seen::Seen;
+use process::resident_memory::ResidentMemory;
 
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
@@ -19,7 +19,7 @@ const MOST_FIBERS: usize = 1 << 20;
 
 /// Looks for the heap of a Ruby; `None` if the process has no Ruby.
 pub fn look(
-    memory: &Seen,
+    memory: &ResidentMemory,
     loaded: &dyn LoadedFiles,
     rows: &mut Rows,
 ) -> Option<Result<(VmHeap, Layer), String>> {
@@ -30,7 +30,7 @@ pub fn look(
 
 /// Reads the heap once.
 fn attempt(
-    memory: &Seen,
+    memory: &ResidentMemory,
     symbol: &dyn Fn(&str) -> Option<u64>,
     rows: &mut Rows,
 ) -> Result<(VmHeap, Layer), String> {
@@ -50,7 +50,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn of(ruby: &Ruby<Seen>, rows: &mut Rows) -> Result<(VmHeap, Layer), String> {
+    fn of(ruby: &Ruby<ResidentMemory>, rows: &mut Rows) -> Result<(VmHeap, Layer), String> {
         let search = ruby.vm().and_then(|vm| ruby.fiber_search(vm));
         let mut walk = Walk {
             heap: VmHeap::new(Language::Ruby, ruby.facts().version().to_string()),
@@ -73,7 +73,7 @@ impl Walk {
         Ok((walk.heap, Layer::of(walk.claims)))
     }
 
-    fn page(&mut self, ruby: &Ruby<Seen>, page: Page) {
+    fn page(&mut self, ruby: &Ruby<ResidentMemory>, page: Page) {
         let align = ruby.layout().heap.align;
         let body = page.start & !(align - 1);
         let behind = if ruby.layout().heap.pools.is_none() {
@@ -138,7 +138,7 @@ impl Walk {
     }
 
     /// The machine stacks of parked fibers; those that run have the stack that `threads` would find, or are not told.
-    fn stacks(&mut self, ruby: &Ruby<Seen>, row: RowId) -> Vec<Claim> {
+    fn stacks(&mut self, ruby: &Ruby<ResidentMemory>, row: RowId) -> Vec<Claim> {
         let found = &self.fibers;
         let context = found.iter().find_map(|fiber| ruby.context_of(fiber));
         let Some(context) = context else {

@@ -1,4 +1,4 @@
-//! The heap of a Ruby, from what its copy writes and from the copy's memory.
+//! The heap of a Ruby, from what its copy writes and from the copy's memory. Used by `ruby`.
 
 pub mod core;
 mod globals;

@@ -1,4 +1,5 @@
-//! The lines that made objects, where births were counted before the copy was made.
+//! The lines that made objects, where births were counted before the copy was made. Used by `ruby::snapshot` and
+//! `snapshot`, and by `dump::guest`.
 
 use foldhash::HashMap;
 use heap::{Builder, TextId};

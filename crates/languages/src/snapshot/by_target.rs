@@ -1,4 +1,5 @@
-//! Gives names to the references of one object, by the addresses that they lead to.
+//! Gives names to the references of one object, by the addresses that they lead to. Used by `python::snapshot::names`
+//! and `ruby::snapshot::names`.
 //!
 //! The VM reports the references of most objects in the order in which `vm` reads their names, so each name is first compared with the next
 //! reference. From the first mismatch on, the remaining names are sorted and searched by target.

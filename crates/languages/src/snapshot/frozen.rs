@@ -1,4 +1,5 @@
-//! A cache of large blocks over memory that does not change: that of a copy or of a core file.
+//! A cache of large blocks over memory that does not change: that of a copy or of a core file. Used by
+//! `perl::snapshot`, `perl::snapshot::walk`, `php::snapshot` and others.
 //!
 //! A walk over all objects reads block after block, in a few places at once: slots, texts, a large table. `process::pages` suits walks that
 //! touch little memory and want to know which; this cache suits those that touch all of it. A block is found by its number without a

@@ -1,4 +1,5 @@
 //! Finds objects that are held by something other than an object: their reference count exceeds the number of references found.
+//! Used by `perl::snapshot`, `php::snapshot::walk`, `python::snapshot` and others.
 //!
 //! Python's collector finds reachable objects in this way (`subtract_refs`, `Modules/gcmodule.c`; since 3.13 `Python/gc.c`), for the
 //! objects in its lists; here it is done for all objects. The remaining references are those of C code: variables of libraries, values that

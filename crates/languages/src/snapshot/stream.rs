@@ -1,4 +1,5 @@
-//! The bytes that a copy writes, as what they say; [`wire::snapshot`] has their layout.
+//! The bytes that a copy writes, as what they say; [`wire::snapshot`] has their layout. Used by `ruby::snapshot`,
+//! `batches`, `python::snapshot` and others.
 //!
 //! They are a guest's: what is not as laid out ends the reading, and nothing is taken for more than a number.
 

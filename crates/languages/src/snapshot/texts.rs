@@ -1,4 +1,5 @@
 //! What is kept of the contents of strings: a hash, by which equal strings are found, and their beginnings if requested.
+//! Used by `perl::snapshot::walk`, `php::snapshot::walk` and `ruby::snapshot`.
 
 use heap::{Builder, TextId};
 use std::collections::hash_map::RandomState;

@@ -1,5 +1,6 @@
 //! Remedies: repairs of known faults that need no file of the user's. Each is one file, whose text says what it mends, what it risks, how it was
-//! measured and when it refuses, and a line in [`REMEDIES`].
+//! measured and when it refuses, and a line in [`REMEDIES`]. Used by `settings`, and by the crates `lancet` and
+//! `report`.
 
 mod nodelay;
 mod nofile;

@@ -1,4 +1,4 @@
-//! `nodelay[=PORT]`: TCP_NODELAY on the live TCP sockets of a process, or on those with one port.
+//! `nodelay[=PORT]`: TCP_NODELAY on the live TCP sockets of a process, or on those with one port. Used by `remedies`.
 //!
 //! **What it mends.** A server that writes an answer in two pieces over a connection that is used again: Nagle's algorithm keeps the second until the client has acknowledged the
 //! first, and the client's kernel delays that by 40 ms. Such an answer takes 40 ms in place of 0.1.

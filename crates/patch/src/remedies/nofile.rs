@@ -1,4 +1,4 @@
-//! `nofile=N[,select]`: the limit of open files of a running process, raised.
+//! `nofile=N[,select]`: the limit of open files of a running process, raised. Used by `remedies`.
 //!
 //! **What it mends.** A server that has reached its soft limit (1024 under most shells and systemd) answers EMFILE to every `accept`: clients wait in the queue and are
 //! turned away. The limit is read by the kernel at each `open`, so that a higher one helps at once, without a restart.

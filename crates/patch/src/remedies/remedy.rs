@@ -1,4 +1,4 @@
-//! What a remedy is.
+//! What a remedy is: its name, its words, and how it is planned. Used by `nodelay`, `nofile`, `trim` and others.
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;

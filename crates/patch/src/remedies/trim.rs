@@ -1,4 +1,4 @@
-//! `trim`: free memory of the C library's heap given back to the kernel, once.
+//! `trim`: free memory of the C library's heap given back to the kernel, once. Used by `remedies`.
 //!
 //! **What it mends.** glibc gives memory back only from the end of a heap. After a peak (a large request, an import, a collection of many objects) hundreds of megabytes may be free within
 //! it and stay resident; with an arena for every thread, more. `malloc_trim(0)` gives back every page that is free as a whole, of all arenas.

@@ -1,4 +1,5 @@
 //! Parses the answers of the script's VM. They come from the guest, so they are untrusted: text to show, and numbers.
+//! Used by `scripts`, and by the crates `report` and `lancet`.
 
 /// The character between the fields of a record, and that between records.
 const FIELD: char = '\u{1f}';

@@ -1,5 +1,5 @@
 //! Functions of the script itself, replaced and put back by its VM, which evaluates a text in the script's language
-//! ([`languages::patch`]).
+//! ([`languages::patch`]). Used by `guest`, and by `lancet::commands::patch::script`.
 
 mod answer;
 mod request;

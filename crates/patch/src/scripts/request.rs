@@ -1,4 +1,5 @@
 //! What is asked for: a function of the script and the file with what is to take its place, `LANGUAGE:FUNCTION=FILE`.
+//! Used by `lancet::commands::patch::script` and `lancet::commands::patch::args`.
 
 use super::patching;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Reads the symbols an ELF object shows to the loader, and finds them as the loader does.
+//! Reads the symbols an ELF object shows to the loader, and finds them as the loader does. Used by `symbols`,
+//! `interpreters` and `imports`.
 //!
 //! The dynamic section names the tables by address, not by file offset, so that one reader serves
 //! both places: an [`Image`] is a file seen through its program header, or the guest's memory.

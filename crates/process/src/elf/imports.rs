@@ -1,4 +1,5 @@
-//! Finds which functions an object calls that another may define: the relocations of its call slots.
+//! Finds which functions an object calls that another may define: the relocations of its call slots. Used by `dynamic`
+//! and `symbols`.
 //!
 //! A call through the procedure linkage table ends at an address in a slot, for which there is a relocation
 //! `R_X86_64_JUMP_SLOT` with the function's name (psABI x86-64, "Relocation Types"). Code built with `-fno-plt` calls

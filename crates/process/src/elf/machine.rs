@@ -1,4 +1,4 @@
-//! Which machine a program is made for.
+//! Which machine a program is made for. Used by `elf` and `guest`, and by the crates `frames` and `rss`.
 //!
 //! Layout: gABI, "ELF Identification" (`EI_CLASS` is byte 4, `EI_DATA` byte 5) and `e_machine`, bytes 18 and
 //! 19, which lie at the same place in both classes. x32 is the class of 32 bits with the machine of

@@ -1,4 +1,5 @@
-//! A symbol table with its strings, and finding a name in it.
+//! A symbol table with its strings, and finding a name in it. Used by `dynamic`, `symbols` and others here, and by most
+//! crates above.
 //!
 //! Layout: gABI, "Symbol Table" (`Elf64_Sym`, 24 bytes). Both tables are kept as the bytes they
 //! were read as; a symbol is decoded when it is looked at.

@@ -1,4 +1,5 @@
-//! What is said, with an error of a remote call, of the thread that made it.
+//! What is said, with an error of a remote call, of the thread that made it. Used by `inject::remote_call::waiting` and
+//! `inject::remote_call`.
 
 use super::Error;
 

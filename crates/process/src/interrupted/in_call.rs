@@ -1,4 +1,5 @@
-//! Determines which system call a thread is in.
+//! Determines which system call a thread is in. Used by `asleep`, `in_turn` and others here, and by the crates `enter`,
+//! `frames` and `rss`.
 
 use crate::memory::GuestMemory;
 use crate::proc_file;

@@ -1,4 +1,5 @@
-//! Determines how long a thread has been asleep, and whether it slept until it was stopped.
+//! Determines how long a thread has been asleep, and whether it slept until it was stopped. Used by `interrupted`,
+//! `sockets`, `snapshot` and others.
 
 use crate::descriptors::leaves_half;
 use crate::proc_file;

@@ -1,4 +1,4 @@
-//! The timeouts that sockets have themselves (`SO_RCVTIMEO`, `SO_SNDTIMEO`) across our stops.
+//! The timeouts that sockets have themselves (`SO_RCVTIMEO`, `SO_SNDTIMEO`) across our stops. Used by `interrupted`.
 //!
 //! Such a timeout is in no argument of the call that waits, so a call that is made again begins it again: under a command that stops the
 //! process more often than that (`lancet mem`), it would never end. So it is remembered when a wait was interrupted first, and at the first

@@ -1,4 +1,4 @@
-//! Which system calls have a timeout, and in which argument.
+//! Which system calls have a timeout, and in which argument. Used by `interrupted`.
 
 /// Where a call has its relative timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The process that continues lancet when it is stopped while a guest stands still for it.
+//! The process that continues lancet when it is stopped while a guest stands still for it. Used by `job_control`.
 
 use super::Shared;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The memory of a process whose file `/proc/PID/mem` may not be opened for writing.
+//! The memory of a process whose file `/proc/PID/mem` may not be opened for writing. Used by `memory`.
 //!
 //! The file belongs to the user of the process and has mode 0600. A lancet with CAP_SYS_PTRACE alone, as in a container that was started
 //! with `--cap-drop=ALL --cap-add=SYS_PTRACE`, may trace the process, but lacks CAP_DAC_OVERRIDE, by which root opens files of others.

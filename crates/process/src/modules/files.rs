@@ -1,4 +1,5 @@
-//! Opens the guest's files: those it has mapped, and others below its root.
+//! Opens the guest's files: those it has mapped, and others below its root. Used by `symbols`, `symbols::debug` and
+//! others here, and by most crates above.
 //!
 //! The guest may live in another mount namespace, or below a `chroot`. `/proc/PID/root` leads to its
 //! root, but a plain path through it would still follow absolute symbolic links to *our* root;

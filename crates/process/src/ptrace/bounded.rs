@@ -1,4 +1,5 @@
-//! Waits for a tracee in waitid(2) that end in time.
+//! Waits for a tracee in waitid(2) that end in time. Used by `ptrace`, `seize` and others here, and by the crates
+//! `inject` and `calls`.
 //!
 //! The kernel hands the processor from a thread that stops to the one that waits for it there, without the delay that a sleep of a chosen
 //! length has: on a virtual machine one of 50 µs takes 230 to 400. waitid(2) has no timeout, so a timer interrupts it again and again. It bounds

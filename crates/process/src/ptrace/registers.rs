@@ -1,4 +1,5 @@
-//! Reads the general registers of threads that stand still, of each thread once.
+//! Reads the general registers of threads that stand still, of each thread once. Used by `interrupted`, `ptrace` and
+//! others here, and by most crates above.
 //!
 //! Reading them takes more than a microsecond of the kernel, and in a process with thousands of threads all wait for that. What was read of a
 //! thread, or written by `change_registers`, holds until it may have run or its registers were set otherwise. All requests that do either

@@ -1,4 +1,5 @@
-//! One ptrace request, and those that reading and writing memory uses.
+//! One ptrace request, and those that reading and writing memory uses. Used by `memory::by_calls`, `ptrace` and others
+//! here, and by the crates `inject` and `calls`.
 
 use nix::errno::Errno;
 

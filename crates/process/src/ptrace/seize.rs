@@ -1,4 +1,5 @@
-//! Makes this thread of ours the tracer of a thread, within a bounded time.
+//! Makes this thread of ours the tracer of a thread, within a bounded time. Used by `stop`, `stop::late` and others
+//! here, and by crate `inject`.
 //!
 //! PTRACE_SEIZE waits for the mutex that a thread of the process holds from the begin of its execve to the end of all its other threads, and
 //! until the next program is there (`cred_guard_mutex`; `ptrace_attach`, kernel/ptrace.c). A traced thread has ended only when its tracer has heard of it, so an exec can

@@ -1,4 +1,4 @@
-//! Reads which system call a traced thread makes, when it stands at the start or the end of one.
+//! Reads which system call a traced thread makes, when it stands at the start or the end of one. Used by crate `calls`.
 
 use super::request;
 use nix::errno::Errno;

@@ -1,4 +1,5 @@
-//! Copied pieces of a process's memory, and how they are copied.
+//! Copied pieces of a process's memory, and how they are copied. Used by `snapshot`, and by the crates `frames` and
+//! `languages`.
 //!
 //! Pages that were never touched are not copied: reading one would map a page of zeros there, by which the process would seem to use
 //! more memory than before we came, and a stack can hold a megabyte of them (a thread of Ruby keeps its VM's stack on its own). What is

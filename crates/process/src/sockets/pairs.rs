@@ -1,5 +1,5 @@
 //! Finds the other end of an `AF_UNIX` socket of this machine, which no table shows: the kernel tells it in answer to a netlink request
-//! (sock_diag(7), include/uapi/linux/unix_diag.h, net/unix/diag.c).
+//! (sock_diag(7), include/uapi/linux/unix_diag.h, net/unix/diag.c). Used by `sockets`.
 //!
 //! ```text
 //! nlmsghdr   len:u32 type:u16 flags:u16 seq:u32 pid:u32

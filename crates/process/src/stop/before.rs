@@ -1,4 +1,4 @@
-//! What the threads of a stop did before it, as their scheduler says (`schedstat`).
+//! What the threads of a stop did before it, as their scheduler says (`schedstat`). Used by `stop`.
 
 use crate::asleep::{Activity, Ran, run_time};
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,5 @@
-//! Threads that do not stop in time, and the wait for a thread's stop.
+//! Threads that do not stop in time, and the wait for a thread's stop. Used by `thread`, `waiting` and others here, and
+//! by the crates `enter`, `inject` and `frames`.
 //!
 //! A thread that does not stand still cannot be let go. It is added to the stragglers: an interrupt is pending for it,
 //! so it stops before it runs any of its program's code, and [`poll_stragglers`] then lets it go.

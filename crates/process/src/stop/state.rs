@@ -1,4 +1,5 @@
-//! The state of each thread of a process, by the files of `/proc`.
+//! The state of each thread of a process, by the files of `/proc`. Used by `late`, `taking` and others here, and by the
+//! crates `inject`, `calls`, `enter` and `frames`.
 //!
 //! A thread is gone only where the kernel says that there is none. A file that cannot be read says nothing of the thread.
 

@@ -1,4 +1,4 @@
-//! One thread of a stop: asked to stand still, and set going again.
+//! One thread of a stop: asked to stand still, and set going again. Used by `stop` and `taking`.
 
 use super::PATIENCE;
 use super::late::{Waited, hear_end, is_late, wait_until_interrupted};

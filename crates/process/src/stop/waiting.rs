@@ -1,4 +1,4 @@
-//! Waits until the threads of a stop stand still.
+//! Waits until the threads of a stop stand still. Used by `inject::tracee`.
 //!
 //! One of them may begin another program meanwhile. Its exec ends the others and waits until we have heard of their ends; then it gives the thread
 //! the id of the process (`de_thread`, fs/exec.c), under which it is waited for from then on.

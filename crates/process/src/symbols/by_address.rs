@@ -1,4 +1,4 @@
-//! The symbols of a module sorted by address, to find the name of an address.
+//! The symbols of a module sorted by address, to find the name of an address. Used by `symbols`.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Finds symbols that were stripped from a file and are kept elsewhere.
+//! Finds symbols that were stripped from a file and are kept elsewhere. Used by `symbols`.
 //!
 //! - Separate debug files: by build ID, `/usr/lib/debug/.build-id/xx/yyyy.debug`, and by
 //!   `.gnu_debuglink` (a file name, padding to 4, the CRC-32 of the file), looked for as gdb does: "Debugging

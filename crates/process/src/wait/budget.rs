@@ -1,4 +1,4 @@
-//! The time limit of the search for other processes that are involved in a wait.
+//! The time limit of the search for other processes that are involved in a wait. Used by `others` and `retried`.
 
 use crate::clock::thread_time;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 //! Finds the other processes that are involved in a wait: which one has locked the file, which one has the other end of the pipe or socket,
-//! which children exist.
+//! which children exist. Used by `in_turn`, `retried` and others here, and by the crates `report` and `frames`.
 //!
 //! The kernel identifies pipes and sockets by inode, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are read, once
 //! for all threads of a process and within a limit of time (`budget.rs`). Nothing is opened there and no file's attributes are read,

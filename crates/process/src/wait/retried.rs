@@ -1,5 +1,6 @@
 //! Databases of SQLite that are locked against a process whose thread does not wait for the lock in the kernel, but sleeps a little and tries
 //! again. The kernel knows of no wait then, only who has locked the file: that the thread wants this file is not known, and not said.
+//! Used by `frames::live::open`.
 //!
 //! The locks are read once for all threads of a process, and its descriptors only if some database is locked. What the kernel writes of a
 //! lock and of a descriptor (`fdinfo`, with the mount) is compared; nothing is opened, and no other process is looked into.

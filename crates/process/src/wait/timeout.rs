@@ -1,4 +1,5 @@
-//! Finds when a system call ends by its timeout, which is an argument, or in memory at the address in an argument.
+//! Finds when a system call ends by its timeout, which is an argument, or in memory at the address in an argument. Used
+//! by `wait`.
 //!
 //! A timeout that counts from the beginning of the call is shortened by how long the thread has slept in it; one that is a time of a clock,
 //! by the present time of that clock. A socket's own timeout (`SO_RCVTIMEO`) cannot be seen.

@@ -1,4 +1,5 @@
-//! Compiles an expression, for the prototype of one function, to the words that crate `capture` runs.
+//! Compiles an expression, for the prototype of one function, to the words that crate `capture` runs. Used by `values`
+//! and `lines`, and by `calls::conditions`.
 //!
 //! The parts between the outermost `&&` are tested as early as they can be: those that need neither result nor time at
 //! the call, so that a call that is not wanted costs next to nothing, the others at the return.

@@ -1,4 +1,4 @@
-//! Conditions on calls: the expressions of `--where`.
+//! Conditions on calls: the expressions of `--where`. Used by the crates `calls` and `lancet`.
 //!
 //! ```text
 //!   either  = both { "||" both }            both = one { "&&" one }          one = "!" one | "(" either ")" | test

@@ -1,4 +1,4 @@
-//! The parser of expressions.
+//! The parser of the expressions of `--where`. Used by `condition`.
 
 use super::{Condition, Expression, Flaw, Number, Relation, Sought, Subject};
 use crate::duration::nanoseconds;

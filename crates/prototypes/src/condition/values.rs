@@ -1,4 +1,4 @@
-//! Values of a language VM in conditions: where they are, and what they can be compared with.
+//! Values of a language VM in conditions: where they are, and what they can be compared with. Used by `compile`.
 
 use super::compile::{Compiler, Unfit, any, whole};
 use super::{Expression, Number, Relation, Subject};

@@ -1,4 +1,5 @@
-//! Prototypes from debug information: DWARF 4 and 5, in the file itself or in its `.debug` file.
+//! Prototypes from debug information: DWARF 4 and 5, in the file itself or in its `.debug` file. Used by
+//! `calls::signatures`.
 //!
 //! The compiler knows the signature of a function best, but not what it means: a `char *` is taken for a string, an
 //! `int` may be a file descriptor. So a `.conf` file comes first, and debug information fills the gaps, as in ltrace

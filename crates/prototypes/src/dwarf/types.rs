@@ -1,4 +1,4 @@
-//! Conversion of DWARF's types.
+//! Converts DWARF's types to those of prototypes. Used by `dwarf`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

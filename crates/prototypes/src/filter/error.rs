@@ -1,4 +1,4 @@
-//! What can be wrong with a filter.
+//! What can be wrong with a filter. Used by `filter` and `glob`, and by `lancet::commands::calls::args`.
 
 use std::fmt;
 

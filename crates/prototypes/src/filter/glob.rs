@@ -1,4 +1,4 @@
-//! Conversion of bash's globs to regular expressions.
+//! Converts bash's globs to regular expressions. Used by `filter`.
 //!
 //! `*`, `?`, `[…]` with classes, `!` or `^` for the complement, and a backslash that takes the meaning from what
 //! follows. `^` and `$` mean the name's begin and end, so that `^MAIN` is a library of that name.

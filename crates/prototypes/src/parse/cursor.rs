@@ -1,4 +1,4 @@
-//! A line that is being parsed, and the position in it.
+//! A line that is being parsed, and the position in it. Used by `types` and `parse`.
 
 use crate::error::Problem;
 

@@ -1,4 +1,4 @@
-//! The grammar of `ltrace.conf(5)`, read line by line as ltrace 0.7.3 and 0.8 read it.
+//! The grammar of `ltrace.conf(5)`, read line by line as ltrace 0.7.3 and 0.8 read it. Used by `lines`.
 //!
 //! ```text
 //!   file       = { line "\n" }

@@ -1,4 +1,4 @@
-//! The parser of types, lenses and expressions.
+//! The parser of types, lenses and expressions. Used by `parse`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How much is copied, at most.
+//! How many bytes of a call are copied, at most. Used by `plan` and `show::value`.
 
 /// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
 pub(crate) const LONGEST_PATH: u32 = 4096;

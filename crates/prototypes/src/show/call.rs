@@ -1,4 +1,5 @@
-//! What is shown, and how: the values of one call, and the settings that all calls share.
+//! What is shown, and how: the values of one call, and the settings that all calls share. Used by `value` and
+//! `varargs`, and by crate `report`.
 
 use capture::{Registers, Returned};
 use vm::Word;

@@ -1,4 +1,5 @@
-//! The parts of the guest's memory that are known.
+//! The parts of the guest's memory that are known of a call, because they were copied. Used by `value` and `varargs`,
+//! and by the crates `calls`, `report`, `syscalls` and `recording`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

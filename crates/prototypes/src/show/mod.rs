@@ -12,7 +12,6 @@
 
 mod call;
 mod captures;
-mod flags;
 mod length;
 mod number;
 mod prepared;

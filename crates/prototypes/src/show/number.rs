@@ -1,4 +1,4 @@
-//! Numbers as text, in the form in which C prints them.
+//! Numbers as text, in the form in which C prints them. Used by `value`, `prepared` and `string`.
 
 use std::io::Write;
 

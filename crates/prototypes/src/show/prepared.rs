@@ -1,5 +1,6 @@
 //! What is the same for all calls of a function, worked out once: where its values lie, and which of them are plain
-//! words in a register, which are written without looking at their type again.
+//! words in a register, which are written without looking at their type again. Used by `call` and `string`, and by
+//! `report::calls::lines` and `report::calls::json`.
 
 use std::sync::Arc;
 

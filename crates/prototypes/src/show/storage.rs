@@ -1,4 +1,5 @@
-//! Where the bytes of a value are: the registers and the stack of the System V ABI for x86-64, section 3.2.3.
+//! Where the bytes of a value are: the registers and the stack of the System V ABI for x86-64, section 3.2.3. Used by
+//! `length`, `prepared`, `varargs` and others.
 
 use capture::{Registers, Returned};
 

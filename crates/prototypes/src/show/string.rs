@@ -1,4 +1,4 @@
-//! Text and sets of bits.
+//! Writes values whose lens is a text or a set of bits.
 
 use super::number::Base;
 use super::prepared::text_behind;

@@ -1,4 +1,4 @@
-//! Characters as text, escaped as ltrace escapes them.
+//! Characters as text, escaped as ltrace escapes them. Used by `string` and `value`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Values as text.
+//! Writes one value by its type and lens. Used by `length`, `string` and `show`.
 
 use capture::{What, describe};
 
@@ -145,7 +145,7 @@ impl<'w> Writer<'w> {
             Some(Lens::Path) => self.string(value, LONGEST_PATH),
             Some(Lens::Enum(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
-                match super::flags::name(word, value.ty.size(), names) {
+                match name_of(word, value.ty.size(), names) {
                     Some(name) => self.push(name),
                     None => return self.plain(value, Base::Default),
                 }
@@ -153,7 +153,7 @@ impl<'w> Writer<'w> {
             }
             Some(Lens::Flags(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
-                super::flags::flags(word, names, self.out);
+                write_flags(word, names, self.out);
                 Ok(())
             }
             Some(Lens::Enum(_) | Lens::Flags(_)) => self.plain(value, Base::Default),
@@ -397,5 +397,53 @@ pub(super) fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v
         ty,
         at,
         parent: Some(of),
+    }
+}
+
+/// Returns the name of a word of `size` bytes.
+fn name_of(word: u64, size: u32, names: &[(Box<str>, i64)]) -> Option<&str> {
+    let mask = u64::MAX >> (64 - 8 * size);
+    let named = |(_, number): &&(Box<str>, i64)| *number as u64 & mask == word;
+    names.iter().find(named).map(|(name, _)| &**name)
+}
+
+/// Writes the names of the bits and the rest as a number: `O_WRONLY|O_CREAT|0x8`.
+fn write_flags(word: u64, names: &[(Box<str>, i64)], out: &mut Vec<u8>) {
+    let named = |wanted: u64| names.iter().find(|(_, bits)| *bits as u64 == wanted);
+    if let Some((name, _)) = named(word) {
+        return out.extend_from_slice(name.as_bytes());
+    }
+    let (mut rest, mut bar) = (word, "");
+    for (name, bits) in names.iter().map(|(name, bits)| (name, *bits as u64)) {
+        if bits != 0 && rest & bits == bits {
+            out.extend_from_slice(bar.as_bytes());
+            out.extend_from_slice(name.as_bytes());
+            bar = "|";
+            rest &= !bits;
+        }
+    }
+    if rest != 0 || bar.is_empty() {
+        out.extend_from_slice(bar.as_bytes());
+        number::integer(rest, 8, false, Base::Guess, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_have_names_and_the_rest_is_a_number() {
+        let names = [("O_RDONLY", 0), ("O_WRONLY", 1), ("O_CREAT", 64)];
+        let names = names.map(|(name, bits)| (name.into(), bits));
+        let shown = [0, 1, 65, 64 | 8, 8].map(|word| {
+            let mut out = Vec::new();
+            write_flags(word, &names, &mut out);
+            String::from_utf8(out).unwrap()
+        });
+        assert_eq!(
+            shown,
+            ["O_RDONLY", "O_WRONLY", "O_WRONLY|O_CREAT", "O_CREAT|8", "8"]
+        );
     }
 }

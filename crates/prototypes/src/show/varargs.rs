@@ -1,4 +1,4 @@
-//! The arguments that a printf format takes.
+//! The arguments that a printf format takes. Used by `show`.
 
 use capture::{ConversionKind, Conversions};
 

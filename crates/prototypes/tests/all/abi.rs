@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Prepared, Show};
+use prototypes::show::{CallValues, Prepared, Show};
 
 /// The type's name, its definition in C, ours, a value in C and as it is shown.
 const TYPES: &[(&str, &str, &str, &str, &str)] = &[
@@ -444,7 +444,7 @@ fn sizes_and_offsets_are_gccs() {
         let members: Vec<&str> = triple.iter().map(|field| fields[*field]).collect();
         let conf = format!("typedef s = struct({});", members.join(", "));
         let ty = crate::guest::library(&conf).ty("s").expect("s");
-        let prototypes::Kind::Struct(of) = &ty.kind else {
+        let prototypes::types::Kind::Struct(of) = &ty.kind else {
             panic!("a struct");
         };
         let offsets: Vec<String> = of.members().map(|(offset, _)| offset.to_string()).collect();

@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use prototypes::{Bundle, Kind, Lens, Library, Prototype, Type};
+use prototypes::Library;
+use prototypes::bundle::Bundle;
+use prototypes::types::{Kind, Lens, Prototype, Type};
 
 /// What is read by single names is what a whole file says, whichever is asked for first.
 #[test]

@@ -7,7 +7,9 @@ use capture::condition::{self, Facts, holds, line_bits};
 use capture::value::{Item, Text, Value, Values};
 use capture::{Registers, Returned};
 use proptest::prelude::*;
-use prototypes::{Condition, Library, Prototype, capture};
+use prototypes::condition::Condition;
+use prototypes::types::Prototype;
+use prototypes::{Library, capture};
 
 fn prototype(text: &str) -> Prototype {
     let (library, errors) = Library::parse("test", text, &mut |_| None);

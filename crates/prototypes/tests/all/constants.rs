@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use prototypes::{Bundle, Library};
+use prototypes::Library;
+use prototypes::bundle::Bundle;
 
 /// Two sets of headers that cannot be read together.
 const HEADERS: [&[&str]; 2] = [

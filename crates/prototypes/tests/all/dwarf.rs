@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use prototypes::dwarf::{self, Found, Options};
-use prototypes::{Location, Type};
+use prototypes::location::Location;
+use prototypes::types::Type;
 
 const SOURCE: &str = r#"
 #include <stddef.h>
@@ -116,7 +117,7 @@ fn structs_are_followed_if_asked_for_and_names_can_mean_more() {
     };
     let found = compiled("followed", &[], options);
     let list = &found.functions["list"].prototype;
-    let prototypes::Kind::Pointer(to) = &list.parameters[0].ty.kind else {
+    let prototypes::types::Kind::Pointer(to) = &list.parameters[0].ty.kind else {
         panic!("{list:?}");
     };
     assert_eq!(to.size(), 24, "int, node*, string");

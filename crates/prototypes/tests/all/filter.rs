@@ -1,7 +1,7 @@
 //! Filters, after `ltrace(1)`.
 
 use prototypes::filter::any_matches;
-use prototypes::{Filter, Where};
+use prototypes::filter::{Filter, Where};
 
 const LIBC: Where = Where {
     path: "/usr/lib/x86_64-linux-gnu/libc.so.6",

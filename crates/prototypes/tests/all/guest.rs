@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use prototypes::capture::{CopyLimits, Ended, Registers, Returned, run};
-use prototypes::{CallValues, Captures, Detail, Library, Memory, Prepared, Prototype, Show};
+use prototypes::show::{CallValues, Captures, Memory, Prepared, Show};
+use prototypes::types::Prototype;
+use prototypes::{Detail, Library};
 
 const PAGE: u64 = 4096;
 /// Between what a test puts there.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::guest::library;
-use prototypes::{Error, Library, Location, Problem};
+use prototypes::location::Location;
+use prototypes::{Error, Library, Problem};
 
 /// The one function of a text, printed.
 fn printed(text: &str) -> String {

@@ -2,7 +2,9 @@
 
 use crate::guest::Guest;
 use proptest::prelude::*;
-use prototypes::{Detail, Filter, Library, Show, Where};
+use prototypes::filter::{Filter, Where};
+use prototypes::show::Show;
+use prototypes::{Detail, Library};
 
 fn read(text: &str) -> Library {
     Library::parse("any.conf", text, &mut |_| None).0

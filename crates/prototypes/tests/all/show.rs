@@ -4,7 +4,9 @@
 //! Every line is printed from what the capture program copied, and must read the same from the whole memory.
 
 use crate::guest::{Guest, PLAIN, is, neg, shown};
-use prototypes::{Detail, Prepared, Prototype, Show, Word};
+use prototypes::show::{Prepared, Show};
+use prototypes::types::Prototype;
+use prototypes::{Detail, Word};
 
 #[test]
 fn numbers() {

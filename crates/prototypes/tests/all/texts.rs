@@ -2,7 +2,8 @@
 //! was compared by hand; where it is wrong (`%Lf`, a width that cuts) `like_ltrace` decides.
 
 use crate::guest::{Guest, PLAIN, is, neg, shown};
-use prototypes::{Detail, Show};
+use prototypes::Detail;
+use prototypes::show::Show;
 
 #[test]
 fn strings() {

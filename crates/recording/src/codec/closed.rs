@@ -1,5 +1,5 @@
 //! A complete segment that will be written, and the numbers that occur in it, for the
-//! index.
+//! index. Used by `encode`.
 
 use crate::segment::Segment;
 

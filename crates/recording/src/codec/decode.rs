@@ -1,4 +1,4 @@
-//! Decodes the bytes of a segment into calls and returns.
+//! Decodes the bytes of a segment into calls and returns. Used by `merge` and `read`, and by `calls::replay::tally`.
 
 use super::parts::{take_copies, take_kind, take_numbers, which};
 use super::{

@@ -1,4 +1,4 @@
-//! Encodes calls and returns into the bytes of segments.
+//! Encodes calls and returns into the bytes of segments. Used by `write`.
 
 use super::closed::{Closed, numbers};
 use super::parts::{put_copies, put_kind, put_numbers, which};

@@ -1,8 +1,9 @@
-//! What few items have: copies of memory, native frames, x87 registers; and events that are no calls.
+//! What few items have: copies of memory, native frames, x87 registers; and events that are no calls. Used by `decode`
+//! and `encode`.
 
 use super::Copies;
 use crate::event::{End, EventKind, Signal};
-use prototypes::Captures;
+use prototypes::show::Captures;
 use varint::{Take, Wrong, put, put_bytes, put_signed};
 
 /// Which parts an item has.

@@ -2,8 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use recording::{
     CallEdge, CallRecord, Caller, Copies, Definition, Error, Event, EventKind, Function, Guest,
     Head, Line, Losses, Merge, Module, Place, Recording, ReturnRecord, ShortRecord, Signal, Site,

@@ -3,8 +3,8 @@
 //! `--release`: 500 million calls with their returns.
 
 use crate::made::{How, THREADS, begin};
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use recording::{CallRecord, Copies, Merge, Place, Recording, ReturnRecord, Site, Wanted};
 use std::fs::File;
 use std::time::Duration;

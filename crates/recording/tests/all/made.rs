@@ -3,8 +3,8 @@
 //! Every thread makes a hundred calls of `work` from one of ten lines of `/srv/app.rb`, then the next thread does. One
 //! call in each file is of `rare`, from `/srv/rare.rb:7`.
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use recording::{
     CallEdge, CallRecord, Copies, Definition, Function, Guest, Head, Line, Module, Place,
     ReturnRecord, Site, Writer,

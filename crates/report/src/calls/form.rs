@@ -1,4 +1,5 @@
-//! How lines look: ours, and with `--ltrace` those of ltrace 0.7.91 (`output.c` there), to the byte.
+//! How lines look: ours, and with `--ltrace` those of ltrace 0.7.91 (`output.c` there), to the byte. Used by `lines`
+//! and `stack::now`.
 //!
 //! ```text
 //!   ours      [pid 71] 14:10:54.994915 [0x7f01c2] write(1, "a\n", 2)      = 2 <0.000005104> ← p.py:3 in 'show' (MySQLdb/cursors.py:208)

@@ -1,4 +1,5 @@
-//! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table.
+//! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table. Used by
+//! `summary`, `summary_json` and others here, and by crate `lancet`.
 
 use super::{Layout, Processes};
 use crate::Writes;

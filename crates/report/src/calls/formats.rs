@@ -1,4 +1,5 @@
-//! The formats of `lancet calls` by name: the one list that help, completions and the command follow.
+//! The formats of `lancet calls` by name: the one list that help, completions and the command follow. Used by crate
+//! `lancet`.
 
 use super::format::Format;
 use super::{Json, Lines, stacks, summary_json, summary_ltrace, summary_table};

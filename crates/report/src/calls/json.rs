@@ -1,17 +1,19 @@
-//! `--json`: one object a line, of the records of [`answer::calls`].
+//! `--json`: one object a line, of the records of [`answer::calls`]. Used by `syscalls::json`, `formats`, `not_freed`
+//! and others.
 
 use super::{CHUNK, Layout};
 use crate::json::{self, end_string, string};
 use answer::calls::Record;
 use answer::place::Place;
 use answer::process::{Language, Process};
+use calls::Line;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Opened, Return};
+use calls::memo::Memo;
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCall, OpenCalls};
-use calls::{Line, Memo};
 use prototypes::digits::{decimal, hex, padded};
-use prototypes::{CallValues, Prepared, Show};
+use prototypes::show::{CallValues, Prepared, Show};
 use std::io::{self, Write};
 use std::rc::Rc;
 

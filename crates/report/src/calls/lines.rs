@@ -1,17 +1,19 @@
-//! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
+//! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two. Used by
+//! `formats`.
 
 use super::form::{Form, Head, short};
 use super::{CHUNK, Layout};
 use crate::text::{make_printable, printable};
+use calls::Line;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, Call, CallEdge, Caller, End, Event, EventKind, Return};
+use calls::memo::Memo;
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCall, OpenCalls};
-use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Captures, Prepared, Show};
+use prototypes::show::{CallValues, Captures, Prepared, Show};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::rc::Rc;

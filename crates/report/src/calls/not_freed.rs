@@ -1,4 +1,5 @@
 //! What is allocated and not freed, before the table of `-c`: a verdict first, then a row for each function and line.
+//! Used by `summary_json` and `summary_table`.
 //!
 //! ```text
 //! leak: 97 of 4,850 allocations are not freed, 473.6 KiB, some from each quarter of the time: malloc ← /srv/app.py:9 in 'encode'

@@ -1,4 +1,5 @@
-//! The processes that a table of calls is of, for programs: a record for each, before the rows.
+//! The processes that a table of calls is of, for programs: a record for each, before the rows. Used by `format`,
+//! `stacks`, `summary` and others.
 
 use answer::process::Process;
 use calls::event::{Event, EventKind, Opened};

@@ -1,4 +1,5 @@
-//! The table of `-c` as stacks: who calls a function, as far as that is known, then the function.
+//! The table of `-c` as stacks: who calls a function, as far as that is known, then the function. Used by
+//! `syscalls::summary` and `formats`.
 
 use std::io;
 

@@ -1,4 +1,5 @@
 //! The descriptors that are still open, before the table of `-c`: a verdict first, then a row for each system call and line.
+//! Used by `not_freed`, `summary_json` and `summary_table`.
 //!
 //! ```text
 //! leak: 35 of 35 that were opened are still open, some from each quarter of the time: openat@SYS ← /srv/app.rb:12 in 'read'

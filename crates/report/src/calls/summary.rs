@@ -1,10 +1,11 @@
-//! `-c`: counts calls by function and script line, and has a format write the rows when nothing comes any more.
+//! `-c`: counts calls by function and script line, and has a format write the rows when nothing comes any more. Used by
+//! `lancet::commands::syscalls::args` and `lancet::commands::calls::args`.
 
 use super::Processes;
 use super::format::{Counted, Format};
 use crate::forms::Chosen;
-use calls::Event;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
+use calls::event::Event;
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};

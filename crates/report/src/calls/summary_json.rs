@@ -1,4 +1,4 @@
-//! The table of `-c` as JSON: one object a row.
+//! The table of `-c` as JSON: one object a row. Used by `formats`.
 
 use super::format::Counted;
 use super::json::site;

@@ -1,4 +1,4 @@
-//! The table as ltrace 0.7.91 prints it (`summary.c` there): by function, in microseconds.
+//! The table as ltrace 0.7.91 prints it (`summary.c` there): by function, in microseconds. Used by `formats`.
 
 use super::format::{Counted, sum};
 use crate::text::printable;

@@ -1,4 +1,4 @@
-//! The table of `-c` for people: how often and how long, by function and script line.
+//! The table of `-c` for people: how often and how long, by function and script line. Used by `formats`.
 
 use super::format::{Counted, sum};
 use crate::figures::size;

@@ -1,4 +1,4 @@
-//! The rows of an answer as a table, for spreadsheets and whatever else reads RFC 4180.
+//! The rows of an answer as a table, for spreadsheets and whatever else reads RFC 4180. Used by `forms`.
 //!
 //! ```text
 //! record,pid,place,type,born,live,dead,bytes,allocated

@@ -1,4 +1,5 @@
-//! What a form of records is.
+//! What a form of records is: the type of a row of the list of forms. Used by `stacks::pprof`, `stacks::otlp`,
+//! `stacks::firefox` and others.
 
 use std::fmt;
 use std::io::Write;

@@ -1,4 +1,5 @@
 //! The records themselves, one JSON object a line (docs/json.md). Nothing stands between who writes them and where they go.
+//! Used by `forms`.
 
 use super::form::Form;
 

@@ -1,4 +1,5 @@
 //! The output that records are written to where a form makes something else of them: it takes lines, and hands on records.
+//! Used by `csv` and `markdown`.
 
 use std::io::{self, Write};
 

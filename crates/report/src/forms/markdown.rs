@@ -1,5 +1,5 @@
 //! An answer in short, to be pasted into an issue or given to an assistant: of each process what was found first, as sentences, then the
-//! beginning of each table, and at the end what was lost.
+//! beginning of each table, and at the end what was lost. Used by `forms`.
 //!
 //! ```text
 //! ### `ruby app.rb` (process 4242, Ruby 3.1.2)

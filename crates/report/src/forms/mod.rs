@@ -1,4 +1,5 @@
-//! The forms that any answer has which gives records ([`answer`]): a file each, and a line in [`FORMS`].
+//! The forms that any answer has which gives records ([`answer`]): a file each, and a line in [`FORMS`]. Used by
+//! `calls::summary` and `syscalls::summary`, and by crate `lancet`.
 //!
 //! An answer writes its records once, an object a line, whatever it is asked for. A form takes these lines and shows them in its own way, so it
 //! knows no command, and a command knows no form: where a command's list has an entry that writes records ([`Writes::Records`]), a user

@@ -1,4 +1,5 @@
-//! A record that was read again, its fields in the order in which they were written.
+//! A record that was read again, its fields in the order in which they were written. Used by `csv`, `markdown`,
+//! `markdown::table` and others.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! What the VM has allocated for objects beside their slots, by kind, and what is left of malloc's memory in use: that is nobody's of these.
+//! Used by `html`, `rss::saved`, `json` and others.
 
 use std::io::{self, Write};
 

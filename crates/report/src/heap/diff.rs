@@ -1,4 +1,4 @@
-//! `lancet heap --diff`: what is new between two snapshots, and who holds it.
+//! `lancet heap --diff`: what is new between two snapshots, and who holds it. Used by `lancet::commands::heap::run`.
 
 use std::io::{self, Write};
 

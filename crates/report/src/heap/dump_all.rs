@@ -1,4 +1,5 @@
 //! The lines of Ruby's `ObjectSpace.dump_all`, for the tools that read them: heapy, sheap, harb, reap, heap-profiler.
+//! Used by `heap`.
 //!
 //! Keys and their meaning are those of `ext/objspace/objspace_dump.c` (Ruby 3.1), as far as the snapshot knows them: a
 //! test holds them against the dump of a Ruby. All objects of the snapshot are in it, garbage too, as there. The class of an

@@ -1,4 +1,5 @@
-//! What a format of the answer is, and what it is told.
+//! What a format of the answers of `lancet heap` is, and what it is told. Used by `diff`, `dump_all` and others here,
+//! and by crate `lancet`.
 
 use std::io::{self, Write};
 

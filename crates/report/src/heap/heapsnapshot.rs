@@ -1,4 +1,4 @@
-//! Chrome's `.heapsnapshot`, which DevTools (Memory, Load), VS Code and memlab open.
+//! Chrome's `.heapsnapshot`, which DevTools (Memory, Load), VS Code and memlab open. Used by `heap`.
 //!
 //! The layout is that of V8's `HeapSnapshotJSONSerializer` (`src/profiler/heap-snapshot-generator.cc`), read by DevTools'
 //! worker (`front_end/entrypoints/heap_snapshot_worker/HeapSnapshot.ts`): flat lists of numbers that `snapshot.meta` describes.

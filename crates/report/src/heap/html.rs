@@ -1,4 +1,4 @@
-//! One HTML page with everything in it (`page`).
+//! One HTML page with everything in it (`page`). Used by `heap`.
 //!
 //! It holds the largest rows of each list and pages of the objects that retain most. However long the names of
 //! a heap are, paths and pages of objects take 8 MB at most: those that have no room are left out, and their number is said.

@@ -1,4 +1,4 @@
-//! One JSON object a line, of the records of [`answer::heap`].
+//! One JSON object a line, of the records of [`answer::heap`]. Used by `diff`, `path`, `heap` and others.
 
 use std::io::{self, Write};
 

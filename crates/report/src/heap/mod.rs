@@ -1,4 +1,4 @@
-//! The answers of `lancet heap`: who keeps what alive.
+//! The answers of `lancet heap`: who keeps what alive. Used by crate `lancet`.
 
 pub(crate) mod allocated;
 pub mod diff;

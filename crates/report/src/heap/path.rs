@@ -1,4 +1,4 @@
-//! `lancet heap --path`: how one object is held, or all objects of a class.
+//! `lancet heap --path`: how one object is held, or all objects of a class. Used by `lancet::commands::heap::run`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! A heap as stacks: who holds whom from the roots down, with objects and bytes.
+//! A heap as stacks: who holds whom from the roots down, with objects and bytes. Used by `heap`.
 //!
 //! ```text
 //! Hash;Order;made at app/order.rb:31 384000

@@ -1,4 +1,4 @@
-//! Suspects in words, with where each is held.
+//! Suspects in words, with where each is held. Used by `json`, `html` and others here, and by crate `lancet`.
 
 use heap::answers::Answers;
 use heap::answers::paths::{Step, Via};

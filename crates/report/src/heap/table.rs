@@ -1,5 +1,6 @@
 //! Columns for people: who it is, the suspects as sentences with their paths, then lists. Each list ends with what it
-//! leaves out, so that its rows add up to all that lives.
+//! leaves out, so that its rows add up to all that lives. Used by `diff`, `html` and others here, and by crate
+//! `lancet`.
 
 use std::io::{self, Write};
 

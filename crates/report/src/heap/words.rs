@@ -1,4 +1,4 @@
-//! Objects, references, paths and suspects in words.
+//! Objects, references, paths and suspects in words. Used by `table`, `html` and others here, and by crate `lancet`.
 //!
 //! What is returned here holds text of the guest as it is, which JSON wants. `say` writes such a line for people.
 

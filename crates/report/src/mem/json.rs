@@ -1,4 +1,4 @@
-//! One JSON object a line, of the records of [`answer::mem`].
+//! One JSON object a line, of the records of [`answer::mem`]. Used by `mem`.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use births::analysis::{
     Census, Counts, Delta, Frame, Growing, Growth, Key, MERGED_PID, Report, Verdict,
 };
 
-use super::format::Format;
+use super::reporter::Format;
 use super::table::parts;
 use super::verdict::{is_certain, sentences};
 use crate::Writes;

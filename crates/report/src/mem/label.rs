@@ -1,4 +1,5 @@
-//! What a row is called where people read it.
+//! What a row of `lancet mem` is called where people read it. Used by `table`, `stacks` and others here, and by crate
+//! `lancet`.
 
 use std::borrow::Cow;
 

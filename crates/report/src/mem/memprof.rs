@@ -1,4 +1,4 @@
-//! The classic format: a count in seven columns, a space, `file:line:Type`.
+//! The classic format: a count in seven columns, a space, `file:line:Type`. Used by `mem`.
 //!
 //! ```text
 //!    1000 test.rb:11:String
@@ -15,7 +15,7 @@ use std::io;
 
 use births::analysis::{Key, Report};
 
-use super::format::Format;
+use super::reporter::Format;
 use crate::Writes;
 use crate::text::printable;
 

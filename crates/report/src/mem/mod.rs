@@ -1,4 +1,4 @@
-//! The answers of `lancet mem`: who holds the memory, and what grew.
+//! The answers of `lancet mem`: who holds the memory, and what grew. Used by `lancet::commands::mem::args`.
 //!
 //! | | first look | from the second look on, where growth is wanted |
 //! |---|---|---|
@@ -9,7 +9,6 @@
 //! Of several guests come first all of them merged, then each. The formats that have no place to name a guest, memprof
 //! and stacks, have the merged one only.
 
-mod format;
 pub mod json;
 mod label;
 pub mod memprof;
@@ -18,9 +17,8 @@ pub mod stacks;
 pub mod table;
 mod verdict;
 
-pub use format::{Format, Options, Weight};
 pub use label::{BEFORE, label};
-pub use reporter::Reporter;
+pub use reporter::{Format, Options, Reporter, Weight};
 pub use verdict::sentences;
 
 /// The formats, in the order in which help lists them. The first is the default for people.

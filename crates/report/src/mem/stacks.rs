@@ -1,4 +1,5 @@
 //! The rows of a look as stacks: frames from the outermost to the innermost, with what was made and what lives there.
+//! Used by `mem`, and by `lancet::commands::mem::args`.
 //!
 //! ```text
 //! <main> (app.rb:40);fill (app.rb:12);String 150001
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use births::analysis::{Census, Counts, Delta, Growth, Key, Report};
 
-use super::format::{Format, Weight};
 use super::label::BEFORE;
+use super::reporter::{Format, Weight};
 use crate::Writes;
 use crate::forms::stacks::{self, Frame, Kind, Stack, Stacks, Unit};
 

@@ -1,10 +1,10 @@
 //! Columns for people. The numbers come first and the name last, so that a long path can run on
-//! without moving anything.
+//! without moving anything. Used by `mem`, and by `lancet::commands::mem::live::screen`.
 //!
 //! A table is a head line (who, which Ruby, how long), the rows, a remainder so that the totals
 //! agree, the totals, and a foot that says what the look cost the guest and what was lost.
 
-mod own;
+mod vm_memory;
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use births::analysis::{
     By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict, leaks,
 };
 
-use super::format::Format;
 use super::label::{label, label_of_key, short};
+use super::reporter::Format;
 use super::verdict::{sentences, why_uncollected};
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
-pub use own::parts;
+pub use vm_memory::parts;
 
 use crate::Writes;
 use crate::columns::{Line, Tone, aligned, written};
@@ -90,7 +90,7 @@ pub fn write(
         hidden(out, &objects(census, live), &size(bytes), style)?;
         written(out, &kinds(&report.own), Tone::Dim, style)?;
     } else if !report.own.is_empty() {
-        own::write(out, census, report, style)?;
+        vm_memory::write(out, census, report, style)?;
     }
     foot(out, census, style)
 }

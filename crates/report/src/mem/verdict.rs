@@ -1,4 +1,5 @@
-//! The verdict on leaks as sentences, for the head of a report.
+//! The verdict on leaks as sentences, for the head of a report. Used by `json` and `table`, and by
+//! `lancet::commands::mem::live::screen`.
 
 use births::analysis::{
     Census, Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, MERGED_PID, Resident, Uncollected,

@@ -1,4 +1,4 @@
-//! The answers of `lancet patch` as JSON, one object a line: [`answer::patch`].
+//! The answers of `lancet patch` as JSON, one object a line: [`answer::patch`]. Used by `patch`.
 
 use std::io::{self, Write};
 use std::time::Duration;

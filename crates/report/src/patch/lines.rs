@@ -1,4 +1,4 @@
-//! The answers of `lancet patch`, as lines.
+//! The answers of `lancet patch`, as lines. Used by `patch`.
 
 use std::io::{self, Write};
 use std::time::Duration;

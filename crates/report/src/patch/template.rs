@@ -1,11 +1,12 @@
-//! A source file to begin with: a function with the prototype of the one that it is to replace, which it calls.
+//! A source file to begin with: a function with the prototype of the one that it is to replace, which it calls. Used by
+//! `lancet::commands::patch::new` and `lancet::commands::patch::run`.
 //!
 //! Types are written by what the ABI sees of them: integers by their size, pointers as `void *` or text, structs that are passed by value with
 //! the members that they have. Names of arguments are not kept by prototypes.
 
 use std::fmt::Write;
 
-use prototypes::{Kind, Lens, Prototype, Struct, Type};
+use prototypes::types::{Kind, Lens, Prototype, Struct, Type};
 
 /// The language of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

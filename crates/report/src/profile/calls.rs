@@ -1,4 +1,5 @@
-//! Who calls whom, as a tree of functions from the outermost inwards: what `tree` and `html` show.
+//! Who calls whom, as a tree of functions from the outermost inwards: what `tree` and `html` show. Used by `html` and
+//! `tree`.
 
 use std::collections::HashMap;
 

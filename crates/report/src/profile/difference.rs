@@ -1,4 +1,5 @@
-//! Of which functions the share of the samples has changed since an earlier profile: a table and JSON.
+//! Of which functions the share of the samples has changed since an earlier profile: a table and JSON. Used by
+//! `lancet::commands::profile::run`.
 //!
 //! ```text
 //! total (/srv/app/cart.rb:31) has a larger share: 52.4 % of the time in which threads ran, and 20.1 % before

@@ -1,4 +1,4 @@
-//! What a format of profiles is.
+//! What a format of profiles is. Used by `html`, `json` and others here, and by crate `lancet`.
 
 use std::io::{self, Write};
 

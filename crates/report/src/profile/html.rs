@@ -1,5 +1,5 @@
 //! One HTML page with everything in it (`page`): a flame graph that can be searched, turned over and gone into, and the functions with
-//! who calls them and what they call.
+//! who calls them and what they call. Used by `profile`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};

@@ -1,4 +1,4 @@
-//! A profile for programs: one JSON object a line (docs/json.md).
+//! A profile for programs: one JSON object a line (docs/json.md). Used by `profile`.
 
 use std::io::{self, Write};
 

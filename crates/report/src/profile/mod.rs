@@ -1,4 +1,5 @@
-//! Where threads run: the answers of `lancet profile`.
+//! Where threads run: the answers of `lancet profile`. Used by `lancet::commands::profile::run` and
+//! `lancet::commands::profile::args`.
 //!
 //! | module | what it writes |
 //! |---|---|

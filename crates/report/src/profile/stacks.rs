@@ -1,4 +1,4 @@
-//! A profile as stacks: the functions of a thread, with how often it was seen there.
+//! A profile as stacks: the functions of a thread, with how often it was seen there. Used by `profile`.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The functions in which threads run, for people.
+//! The functions in which threads run, for people. Used by `profile`, `html` and `json`.
 //!
 //! ```text
 //! 90 % of the time in which threads ran is at Cart#total (cart.rb:31), called by OrdersController#show (orders.rb:12) in 67 % of it

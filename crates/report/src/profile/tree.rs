@@ -1,4 +1,4 @@
-//! Who calls whom, with the share of the samples in each, the dear ways first.
+//! Who calls whom, with the share of the samples in each, the dear ways first. Used by `profile`.
 //!
 //! ```text
 //! 100.0%  <main> (app.rb:2)

@@ -1,4 +1,4 @@
-//! Words that several formats of a profile share.
+//! Words that several formats of a profile share. Used by `table`, `tree`, `difference` and others.
 
 use frames::profile::{Frame, Function, Profile};
 use vm::library::within;

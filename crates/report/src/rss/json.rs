@@ -1,4 +1,4 @@
-//! One JSON object a line, of the records of [`answer::rss`].
+//! One JSON object a line, of the records of [`answer::rss`]. Used by `rss`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! What resident memory is used for: `lancet heap --rss`.
+//! What resident memory is used for: `lancet heap --rss`. Used by `lancet::commands::heap::ledger` and
+//! `lancet::commands::heap::args`.
 
 mod json;
 mod saved;

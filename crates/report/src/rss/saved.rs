@@ -1,4 +1,5 @@
-//! The ledger that a heap snapshot has kept: its rows as they are shown, and its sentences.
+//! The ledger that a heap snapshot has kept: its rows as they are shown, and its sentences. Used by
+//! `lancet::commands::heap::ledger`.
 
 use std::io::{self, Write};
 

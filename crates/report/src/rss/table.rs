@@ -1,4 +1,4 @@
-//! The ledger for people: what follows, the rows, then arenas, heaps and stacks one by one.
+//! The ledger for people: what follows, the rows, then arenas, heaps and stacks one by one. Used by `saved` and `rss`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! What rows and findings are called in English, for all formats.
+//! What rows and findings are called in English, for all formats. Used by `json` and `table`, and by
+//! `lancet::commands::heap::live` and `lancet::commands::heap::ledger`.
 
 use rss::{Bytes, Finding, Kind, Ledger};
 

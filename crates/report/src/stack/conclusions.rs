@@ -1,15 +1,15 @@
 //! What follows from all threads of a process together, before the threads themselves: who does not go on, who holds others up, and in which
-//! function many wait.
+//! function many wait. Used by `dump` and `now`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use frames::live::activity::{Until, waits_for};
 use frames::live::circles::{self, HeldUp, deadlocks};
 use frames::live::gathered::{Gathered, gathered};
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::{Until, waits_for};
 
 use super::Subject;
 use super::dump::{RED, YELLOW};

@@ -1,4 +1,5 @@
-//! What the threads of a process do and where, for people: one block a thread, script frames first.
+//! What the threads of a process do and where, for people: one block a thread, script frames first. Used by `now` and
+//! `conclusions`, and by `lancet::commands::stack::live`.
 //!
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2: 3 threads, 1 running; stood still for 38 µs

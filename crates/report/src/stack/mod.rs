@@ -1,4 +1,4 @@
-//! The answers of `lancet stack`.
+//! The answers of `lancet stack`. Used by `profile::json`, and by `lancet::looks` and `lancet::commands::stack::live`.
 //!
 //! | module | what it writes | in which formats |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What stacks, frames and their files are called.
+//! What stacks, frames and their files are called. Used by `now`, `dump`, `gc::json` and others.
 
 use answer::place::Address;
 use answer::stack::Parked;

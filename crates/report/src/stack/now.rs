@@ -1,4 +1,5 @@
 //! What is in progress in a process: a row for each thread that is in a call now, however long before we came it began.
+//! Used by `lancet::watching::now`.
 //!
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2: 9 threads, 1 running; stood still for 38 µs
@@ -19,10 +20,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use answer::calls::Record;
+use frames::live::activity::{Until, waits_for};
 use frames::live::circles::held_up;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
 use process::wait::others::Role;
 

@@ -1,14 +1,14 @@
-//! What a thread does, in words.
+//! What a thread does, in words. Used by `now`, `conclusions`, `dump` and others.
 
 use std::time::Duration;
 
 use answer::place::{Address, Place};
 use answer::stack::WaitsFor;
 use answer::time::nanos;
+use frames::live::activity::{Until, waits_for};
 use frames::live::scripts::{Script, Turn};
 use frames::live::stack::Stack;
 use frames::live::state::State;
-use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
 use vm::library::within;
 

@@ -1,4 +1,5 @@
-//! Whose lock a thread waits for, and which other processes have what it waits for: in words and for programs.
+//! Whose lock a thread waits for, and which other processes have what it waits for: in words and for programs. Used by
+//! `states`, `folded::table`, `listing::json` and others.
 
 use std::io::{self, Write};
 

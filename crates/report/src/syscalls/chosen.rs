@@ -1,12 +1,14 @@
-//! Calls on some paths alone (`-P`): those that are handed one of them, or a descriptor of one.
+//! Calls on some paths alone (`-P`): those that are handed one of them, or a descriptor of one. Used by
+//! `lancet::commands::syscalls::args`.
 
 use super::Naming;
-use calls::Memo;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Event, EventKind};
+use calls::memo::Memo;
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCalls};
-use prototypes::{Captures, Prototype};
+use prototypes::show::Captures;
+use prototypes::types::Prototype;
 use std::io;
 use std::rc::Rc;
 use syscalls::RawCall;

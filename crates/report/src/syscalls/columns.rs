@@ -1,4 +1,5 @@
-//! The columns of the table (`-U`) and its order (`-S`), by strace's names for them.
+//! The columns of the table (`-U`) and its order (`-S`), by strace's names for them. Used by `summary`, and by
+//! `lancet::commands::syscalls::args`.
 
 use std::cmp::Reverse;
 use std::fmt::Write;

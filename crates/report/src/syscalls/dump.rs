@@ -1,11 +1,11 @@
-//! Bytes that were read and written, whole (`-e read=`, `-e write=`).
+//! Bytes that were read and written, whole (`-e read=`, `-e write=`). Used by `lines`.
 //!
 //! ```text
 //!    | 00000  76 6d 0a                                          vm.              |
 //! ```
 
 use super::Numbers;
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use syscalls::RawCall;
 
 /// Bytes on a line.

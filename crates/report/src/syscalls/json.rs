@@ -1,17 +1,20 @@
-//! `--json`: one object a line, of the records of [`answer::calls`] and [`answer::syscalls`].
+//! `--json`: one object a line, of the records of [`answer::calls`] and [`answer::syscalls`]. Used by
+//! `lancet::commands::syscalls::args`.
 
 use super::{Layout, Naming};
 use crate::calls::CHUNK;
 use crate::calls::json::{list, nanos, or_null, other, place_text, word, words};
 use crate::json::{self, string};
+use calls::Line;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
+use calls::memo::Memo;
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, OpenCalls};
 use calls::tamper::Tampered;
-use calls::{Line, Memo};
 use prototypes::digits::decimal;
-use prototypes::{Captures, Prototype};
+use prototypes::show::Captures;
+use prototypes::types::Prototype;
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -90,7 +93,8 @@ impl<'a> Json<'a> {
         let make = |edge: &CallEdge| {
             let function = &edge.function;
             let known = signatures.of(&function.module, &function.name);
-            let number = prototypes::system_calls().find(|(_, name)| *name == function.name);
+            let number =
+                prototypes::bundle::system_calls().find(|(_, name)| *name == function.name);
             Rc::new(Plan {
                 prototype: known.unwrap_or_else(|| signatures.unknown().clone()),
                 hidden: !layout.shows(&function.name),

@@ -1,4 +1,5 @@
-//! A line a call, in strace's form; a call during which another thread's is seen is cut in two.
+//! A line a call, in strace's form; a call during which another thread's is seen is cut in two. Used by `separate`, and
+//! by `lancet::commands::syscalls::args`.
 //!
 //! ```text
 //!   [pid    71] 14:10:54.994915 read(3, "a\n", 4096) = 2 <0.000005> ← app.rb:12 in 'show'
@@ -14,13 +15,13 @@ use open::{Open, Plan};
 use super::{Layout, Naming, dump, part, seconds};
 use crate::calls::CHUNK;
 use crate::text::{make_printable, printable};
-use calls::Memo;
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::{At, Call, CallEdge, Event, EventKind, OfThread, Return, Signal};
+use calls::memo::Memo;
 use calls::signatures::Signatures;
 use calls::stacks::OpenCalls;
 use calls::tamper::Tampered;
-use prototypes::Captures;
+use prototypes::show::Captures;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! What descriptors and processes are called, in strace's text (`-y`, `-yy`, `-Y`, `--decode-fds=`).
+//! What descriptors and processes are called, in strace's text (`-y`, `-yy`, `-Y`, `--decode-fds=`). Used by `chosen`,
+//! `json` and others here, and by crate `lancet`.
 
 use calls::descriptors::names::{Asking, Made, More, Names};
 use calls::event::End;

@@ -1,4 +1,4 @@
-//! Lines of each thread in a file of its own (`-ff -o FILE`).
+//! Lines of each thread in a file of its own (`-ff -o FILE`). Used by `lancet::commands::syscalls::args`.
 
 use super::{Layout, Lines, Naming};
 use calls::consumer::{Consumer, Forgotten, SourceEnd};

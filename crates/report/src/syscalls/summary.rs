@@ -1,5 +1,6 @@
 //! `-c`: how often, how long and how often in vain, by system call and, but for strace's own table, by who makes it: the
-//! native function whose code it is (with `-k` those around it, too) and the script line.
+//! native function whose code it is (with `-k` those around it, too) and the script line. Used by
+//! `lancet::commands::syscalls::args`.
 
 use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;

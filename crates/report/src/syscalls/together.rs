@@ -1,4 +1,4 @@
-//! Lines, and the table behind them (`-C`).
+//! Lines, and the table behind them (`-C`). Used by `lancet::commands::syscalls::args` and `lancet::watching::run`.
 
 use calls::consumer::{Consumer, Forgotten, SourceEnd};
 use calls::event::Event;

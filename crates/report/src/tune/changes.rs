@@ -1,4 +1,4 @@
-//! What `--apply` and `--undo` did to a machine, or would do, a line each.
+//! What `--apply` and `--undo` did to a machine, or would do, a line each. Used by `lancet::commands::tune::change`.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One check in full, for people.
+//! One check in full, for people. Used by `lancet::commands::tune::run`.
 
 use std::io::{self, Write};
 

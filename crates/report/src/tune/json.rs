@@ -1,4 +1,5 @@
-//! The audit for programs: a `check` for each finding, the worst first, then a `summary`; [`answer::tune`].
+//! The audit for programs: a `check` for each finding, the worst first, then a `summary`; [`answer::tune`]. Used by
+//! `lancet::commands::tune::run`.
 
 use std::io::{self, Write};
 

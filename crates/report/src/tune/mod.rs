@@ -1,4 +1,4 @@
-//! The answers of `lancet tune`.
+//! The answers of `lancet tune`. Used by `lancet::commands::tune::args`.
 //!
 //! | module | what it writes |
 //! |---|---|

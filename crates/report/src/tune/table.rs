@@ -1,4 +1,5 @@
 //! The audit for people: a table, the worst first and of these what fails now, on a terminal last, where the eye is; or a line for each verdict that changed.
+//! Used by `lancet::commands::tune::run`.
 
 use std::io::{self, Write};
 

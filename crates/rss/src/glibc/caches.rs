@@ -1,4 +1,4 @@
-//! Chunks that are free and pass for used: those in fastbins, and in each thread's cache (tcache).
+//! Chunks that are free and pass for used: those in fastbins, and in each thread's cache (tcache). Used by `glibc`.
 //!
 //! The cache of a thread is a chunk in use of the thread's arena, to which only a thread-local variable leads. It is known by its size and by
 //! what it says: `counts`, then `entries`, lists of chunks of one size each.

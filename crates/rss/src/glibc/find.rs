@@ -1,4 +1,5 @@
 //! Where glibc's allocator keeps its state, found without symbols: `main_arena` is static, and a stripped library names it nowhere.
+//! Used by `glibc` and `changing_chunks`.
 //!
 //! ```text
 //!   struct malloc_state            2.27 to 2.42   since 2.43 (no fastbins)

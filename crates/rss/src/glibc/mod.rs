@@ -1,18 +1,19 @@
-//! glibc's allocator: what it has from the kernel, what of that the program has, and what lies free.
+//! glibc's allocator: what it has from the kernel, what of that the program has, and what lies free. Used by
+//! `findings`.
 //!
 //! | module | what |
 //! |---|---|
 //! | `find` | its state: `main_arena`, the list of the others, `malloc_par` |
 //! | `walk` | the chunks of a heap |
-//! | `again` | the same of a heap that the program changes meanwhile |
+//! | `changing_chunks` | the same of a heap that the program changes meanwhile |
 //! | `caches` | free chunks that pass for used |
 //! | `trim` | what `malloc_trim` would give back |
 //!
 //! Everything read is the process's word. Each list and each heap is walked within bounds, and a chunk counts only where it lies in a
 //! heap of its arena.
 
-mod again;
 mod caches;
+mod changing_chunks;
 mod find;
 #[cfg(test)]
 mod tests;
@@ -26,8 +27,8 @@ use vm::Memory;
 use find::{Arena, Found, HEAP_MAX};
 use languages::resident::claims::{Claim, Layer, MOST, overlaid};
 use languages::resident::rows::{Kind, Rows};
+use process::resident_memory::ResidentMemory;
 use process::runs::within;
-use process::seen::Seen;
 use walk::Chunk;
 
 /// How often all is walked at most because it changed meanwhile.
@@ -77,7 +78,7 @@ pub struct Malloc {
 
 /// Finds the allocator by a module's variables, and walks it. Returns what it holds, and which addresses are whose.
 pub fn look(
-    memory: &Seen,
+    memory: &ResidentMemory,
     data: &[Range<u64>],
     resident: trim::InMemory,
     rows: &mut Rows,
@@ -113,7 +114,7 @@ pub fn look(
 }
 
 /// The allocator, and what lies in each of its arenas.
-fn walked(memory: &Seen, data: &[Range<u64>]) -> Option<(Found, Vec<Walked>)> {
+fn walked(memory: &ResidentMemory, data: &[Range<u64>]) -> Option<(Found, Vec<Walked>)> {
     let areas = memory.areas();
     let brk = areas.iter().filter(|area| area.mapping.is_named("[heap]"));
     let brk = brk.map(|area| area.mapping.start..area.mapping.end);
@@ -145,7 +146,12 @@ struct Heap {
 }
 
 /// The memory that the main arena has by `brk`, as far as it was mapped when the mappings were read: it may have grown since.
-fn main_heap(memory: &Seen, arena: &Arena, found: &Found, heap: &Range<u64>) -> Vec<Heap> {
+fn main_heap(
+    memory: &ResidentMemory,
+    arena: &Arena,
+    found: &Found,
+    heap: &Range<u64>,
+) -> Vec<Heap> {
     if arena.top < heap.start {
         return Vec::new();
     }
@@ -210,7 +216,7 @@ enum Part {
 }
 
 impl Walked {
-    fn of(memory: &Seen, arena: &Arena, heaps: Vec<Heap>, room: usize) -> Self {
+    fn of(memory: &ResidentMemory, arena: &Arena, heaps: Vec<Heap>, room: usize) -> Self {
         let mut walked = Walked {
             figures: ArenaFigures {
                 system: arena.system,
@@ -286,7 +292,7 @@ impl Walked {
 }
 
 /// Finds the free chunks that pass for used. A thread's cache lies in its own arena, and holds chunks of any.
-fn find_cached(memory: &Seen, found: &Found, all: &mut [Walked]) {
+fn find_cached(memory: &ResidentMemory, found: &Found, all: &mut [Walked]) {
     let mut places: Vec<(Range<u64>, usize)> = Vec::new();
     for (number, walked) in all.iter().enumerate() {
         places.extend(
@@ -394,7 +400,7 @@ impl Layers {
 }
 
 /// Chunks with mappings of their own, in anonymous memory that nobody has.
-fn mapped(memory: &Seen, taken: &Layer, rows: &mut Rows) -> Vec<Claim> {
+fn mapped(memory: &ResidentMemory, taken: &Layer, rows: &mut Rows) -> Vec<Claim> {
     let row = rows.id(Kind::MallocMapped, String::new());
     let mut claims = Vec::new();
     for area in memory.areas().iter() {
@@ -415,7 +421,7 @@ fn mapped(memory: &Seen, taken: &Layer, rows: &mut Rows) -> Vec<Claim> {
 /// Tells the chunks of a mapping until `goes_on` says no, or the time is up. The page with a chunk's head was written, so only pages that are
 /// somewhere are looked at: a mapping may be far larger than memory.
 fn mapped_within(
-    memory: &Seen,
+    memory: &ResidentMemory,
     mapping: Range<u64>,
     taken: &Layer,
     mut goes_on: impl FnMut(Range<u64>) -> bool,

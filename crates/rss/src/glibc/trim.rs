@@ -1,4 +1,4 @@
-//! What `malloc_trim(0)` would give back, computed and not tried.
+//! What `malloc_trim(0)` would give back, computed and not tried. Used by `glibc`.
 //!
 //! It joins the chunks of the fastbins with their free neighbours, and of each free chunk gives back the whole pages behind its links
 //! (`mtrim` in `malloc/malloc.c`); of the main arena also the end, by `brk` (`systrim`).

@@ -1,4 +1,4 @@
-//! The chunks of a heap of glibc's, one after the other.
+//! The chunks of a heap of glibc's, one after the other. Used by `changing_chunks`, `glibc`, `caches` and others.
 //!
 //! ```text
 //!   │ size of the one before, if that is free │ size, 3 bits │ the program's, or links of the free list … │

@@ -1,4 +1,4 @@
-//! What the arguments of system calls are called.
+//! What the arguments of system calls are called. Used by `writer`.
 
 use foldhash::HashMap;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ pub fn argument_name(call: &str, index: usize) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prototypes::system_calls;
+    use prototypes::bundle::system_calls;
 
     /// Each row is of a system call, and names no argument twice; of the calls of Linux few are without one.
     #[test]

@@ -1,4 +1,5 @@
 //! What goes beside the data of a message: descriptors, credentials, times, addresses (`struct cmsghdr` in include/linux/socket.h).
+//! Used by `network`.
 
 use super::network::address;
 use crate::layout::{counted, list, tables, ty, value};

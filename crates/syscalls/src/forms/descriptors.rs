@@ -1,10 +1,10 @@
-//! Numbers that stand for files and for users.
+//! Numbers that stand for files and for users. Used by `forms`.
 
 use crate::call::IdKind;
 use crate::words;
 use crate::writer::{Place, Writer, Written};
 use prototypes::digits::decimal;
-use prototypes::{Lens, Type};
+use prototypes::types::{Lens, Type};
 
 /// A descriptor: `3`, or `3</etc/hosts>`.
 pub fn descriptor(w: &mut Writer, ty: &Type, at: Place) -> Written {

@@ -1,4 +1,4 @@
-//! Files, devices, what is waited for.
+//! Files, devices, what is waited for. Used by `forms`, `special`, `layout::custom` and others.
 
 use crate::call::Constants;
 use crate::members::Members;
@@ -6,7 +6,7 @@ use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
-use prototypes::{Lens, Type};
+use prototypes::types::{Lens, Type};
 
 /// Types of files in a mode (include/uapi/linux/stat.h).
 const TYPES: [(u64, &str); 7] = [

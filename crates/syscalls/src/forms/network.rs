@@ -1,4 +1,4 @@
-//! Addresses of sockets, messages, pieces of buffers.
+//! Addresses of sockets, messages, pieces of buffers. Used by `forms`, `special::sockets`, `controls` and others.
 
 use super::controls::controls;
 use crate::layout::{Ty, fields, list, tables};
@@ -6,8 +6,8 @@ use crate::members::Members;
 use crate::text;
 use crate::types::ty;
 use crate::writer::{Overlay, Place, Unknown, Writer, Written};
-use prototypes::Type;
 use prototypes::digits::decimal;
+use prototypes::types::Type;
 
 // Families (include/linux/socket.h).
 const UNIX: u16 = 1;

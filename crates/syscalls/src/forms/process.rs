@@ -1,4 +1,4 @@
-//! Processes: limits, usage, ends, clones, processors.
+//! Processes: limits, usage, ends, clones, processors. Used by `forms`, `layout::custom` and `special`.
 
 use super::signals::{signal_number, signal_word};
 use crate::members::Members;
@@ -6,7 +6,7 @@ use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::{decimal, hex};
-use prototypes::{Lens, Type};
+use prototypes::types::{Lens, Type};
 
 /// A limit, in units of 1024 where it is a multiple of that: `{rlim_cur=8192*1024,
 /// rlim_max=RLIM64_INFINITY}`.

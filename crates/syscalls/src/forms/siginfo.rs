@@ -1,12 +1,12 @@
-//! What is said of a signal that came.
+//! Writes what is said of a signal that came (`siginfo_t`). Used by `forms`.
 
 use super::signals::{clock_ticks, signal_number};
 use crate::errors;
 use crate::members::Members;
 use crate::types::ty;
 use crate::writer::{Place, Writer, Written};
-use prototypes::Type;
 use prototypes::digits::decimal;
+use prototypes::types::Type;
 
 /// Codes of a signal that some process sent, or that the kernel sent for any reason (include/uapi/asm-generic/siginfo.h).
 const SENT: [(i32, &str); 9] = [
@@ -280,7 +280,7 @@ fn refused(members: &mut Members, fields: u64) -> Written {
     members.label("si_call_addr");
     members.w.address(address);
     members.label("si_syscall");
-    let mut calls = prototypes::system_calls().filter(|_| arch == OURS);
+    let mut calls = prototypes::bundle::system_calls().filter(|_| arch == OURS);
     match calls.find(|(of, _)| u64::from(*of) == u64::from(call)) {
         Some((_, name)) => {
             let name = format!("__NR_{name}");

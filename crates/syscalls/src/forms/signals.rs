@@ -1,4 +1,4 @@
-//! Signals, sets of them, what is done with them.
+//! Signals, sets of them, what is done with them. Used by `forms`, `process`, `siginfo` and others.
 
 use crate::call::Constants;
 use crate::members::Members;
@@ -6,7 +6,7 @@ use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
-use prototypes::{Lens, Type};
+use prototypes::types::{Lens, Type};
 
 /// The first of the signals for real time in the kernel (include/uapi/asm-generic/signal.h).
 const REAL_TIME: u64 = 32;

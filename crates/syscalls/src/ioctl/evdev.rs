@@ -1,5 +1,5 @@
 //! Input devices: commands whose number names an axis or a kind of event, or whose size is the caller's
-//! (include/uapi/linux/input.h).
+//! (include/uapi/linux/input.h). Used by `ioctl`.
 
 use super::{Command, early};
 use crate::call::Constants;

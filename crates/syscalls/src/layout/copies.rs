@@ -9,10 +9,12 @@
 //!
 //! What the prototype in `syscalls.conf` has copied is copied beside it (`prototypes::plan`).
 
-use super::known::tables;
+use super::tables::tables;
 use super::types::{How, Length, Row, Struct, Tables, Text, Ty, When};
+use prototypes::bundle::Bundle;
 use prototypes::capture::{Op, Source, Width};
-use prototypes::{Bundle, Detail, Programs, Prototype};
+use prototypes::types::Prototype;
+use prototypes::{Detail, Programs};
 
 /// What the type of the argument of `ioctl` in `syscalls.conf` has copied: so much behind what the command names, and so much at most.
 const BEHIND_COMMAND: u32 = 320;
@@ -340,8 +342,9 @@ fn reaches(ty: &Ty, tables: &Tables) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use prototypes::Detail;
     use prototypes::capture::{CopyLimits, Registers, run};
-    use prototypes::{Captures, Detail, Memory as _};
+    use prototypes::show::{Captures, Memory as _};
 
     /// What is copied of a call with these arguments; every byte of memory below this address can be read and holds its
     /// address's lowest byte.

@@ -1,4 +1,4 @@
-//! Values with a text of their own.
+//! Values that the files in `conf/` cannot describe, each with a function of its own. Used by `layout`.
 
 mod addresses;
 mod calls;

@@ -1,4 +1,4 @@
-//! The language of the files in `conf/`.
+//! Parses the language of the files in `conf/`. Used by `tables`, `layout` and `later`.
 //!
 //! A line that begins in the first column opens a `list`, a `struct` or `attributes`, or is an `ioctl`, an `opens` or a `number`; lines that are
 //! indented are its members. `#` begins a comment; in a name `~` is a space. Types:

@@ -1,8 +1,8 @@
-//! Values written by what the files say of them.
+//! Writes values by what the files in `conf/` say of them.
 
 mod texts;
 
-use super::known::tables;
+use super::tables::tables;
 use super::types::{Form, Length, Member, Struct, Ty, When};
 use crate::call::{Constants, Hex, Style};
 use crate::text;

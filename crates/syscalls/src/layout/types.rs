@@ -1,4 +1,5 @@
-//! What the files say: names, structs, commands, attributes.
+//! What the files in `conf/` say, parsed: names, structs, commands, attributes. Used by `copies`, `parse::structs`,
+//! `later` and others.
 
 use crate::writer::{Unknown, Writer, Written};
 use foldhash::HashMap;

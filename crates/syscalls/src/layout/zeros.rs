@@ -1,5 +1,5 @@
 //! Structs of which the kernel takes as many bytes as an argument says, and zeros for the rest (`bpf_check_uarg_tail_zero` and
-//! `__sys_bpf` in kernel/bpf/syscall.c).
+//! `__sys_bpf` in kernel/bpf/syscall.c). Used by `show`.
 
 use super::types::Struct;
 use crate::call::Hex;

@@ -1,4 +1,5 @@
 //! Attributes of netlink: `[{nla_len=8, nla_type=IFA_FLAGS}, IFA_F_PERMANENT]` (`struct nlattr` in include/uapi/linux/netlink.h).
+//! Used by `netlink`.
 
 mod values;
 

@@ -1,4 +1,4 @@
-//! `clone3`: a struct, and what the kernel writes where it points to.
+//! `clone3`: a struct, and what the kernel writes where it points to. Used by `memory`.
 
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};

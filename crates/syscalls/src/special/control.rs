@@ -1,11 +1,11 @@
-//! `fcntl`: a number says what the next argument is.
+//! `fcntl`: a number says what the next argument is. Used by `result`, `special`, `prctl` and others.
 
 use crate::members::Members;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Writer, Written};
-use prototypes::Lens;
 use prototypes::digits::{decimal, hex};
+use prototypes::types::Lens;
 
 // Commands of fcntl (include/uapi/asm-generic/fcntl.h, include/uapi/linux/fcntl.h).
 const GET_FD: u64 = 1;

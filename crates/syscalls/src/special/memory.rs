@@ -1,11 +1,11 @@
-//! Memory, threads, and waiting for time.
+//! Memory, threads, and waiting for time. Used by `special`.
 
 use crate::call::Hex;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
-use prototypes::Lens;
 use prototypes::digits::decimal;
+use prototypes::types::Lens;
 
 pub fn remap_arguments(flags: u64) -> Option<usize> {
     const FIXED: u64 = 2;

@@ -1,4 +1,5 @@
 //! Options of sockets: what a level and a name say of a value, and how long it is. Names and structs: `conf/sockets.conf`.
+//! Used by `special`.
 
 use crate::call::Hex;
 use crate::layout::{self, list};

@@ -1,4 +1,5 @@
-//! What is waited for, and what came of it: `poll` and `select` write that behind their results.
+//! What is waited for, and what came of it: `poll` and `select` write that behind their results. Used by `result` and
+//! `special`.
 
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};

@@ -1,4 +1,5 @@
-//! `prctl`: the first argument says how many others there are and what they are (include/uapi/linux/prctl.h).
+//! `prctl`: the first argument says how many others there are and what they are (include/uapi/linux/prctl.h). Used by
+//! `special` and `result`.
 
 use super::control::named;
 use crate::call::Constants;
@@ -189,7 +190,7 @@ fn one(w: &mut Writer, kind: Is, word: u64) -> Written {
 fn whole_word(w: &mut Writer, list: &str, word: u64) -> Written {
     let of = ty(list);
     match &of.lens {
-        Some(prototypes::Lens::Flags(names)) => {
+        Some(prototypes::types::Lens::Flags(names)) => {
             words::flags(word, names, w.style.constants, w.out);
         }
         _ => named(w, list, word),
@@ -205,7 +206,7 @@ fn kind_of_process(w: &mut Writer, word: u64) -> Written {
         Constants::Numbers => Constants::Numbers,
         _ => Constants::Both,
     };
-    if let Some(prototypes::Lens::Enum(names)) = &of.lens {
+    if let Some(prototypes::types::Lens::Enum(names)) = &of.lens {
         words::name(word, of.size(), names, style, w.out);
     }
     Ok(())
@@ -282,7 +283,7 @@ fn vector(w: &mut Writer, flags: &str, word: u64) {
 fn vector_text(flags: &str, word: u64) -> String {
     let (high, length) = (word & !0xffff, words::plain(word & 0xffff));
     let mut text = Vec::new();
-    if let Some(prototypes::Lens::Flags(names)) = &ty(flags).lens {
+    if let Some(prototypes::types::Lens::Flags(names)) = &ty(flags).lens {
         words::flags(high, names, Constants::Names, &mut text);
     }
     // What was not found has a comment of its own only where it stands alone.
@@ -338,7 +339,7 @@ pub fn result(w: &mut Writer, result: u64) -> bool {
         }
         _ => return false,
     };
-    let flags = matches!(ty(list).lens, Some(prototypes::Lens::Flags(_)));
+    let flags = matches!(ty(list).lens, Some(prototypes::types::Lens::Flags(_)));
     match flags {
         true => w.hexadecimal(result),
         false => decimal(result, w.out),
@@ -354,7 +355,7 @@ fn behind(w: &mut Writer, list: &str, result: u64) {
     let before = w.out.len();
     let of = ty(list);
     match &of.lens {
-        Some(prototypes::Lens::Flags(names)) => {
+        Some(prototypes::types::Lens::Flags(names)) => {
             words::flags(result, names, Constants::Names, w.out)
         }
         _ => named(w, list, result),
@@ -379,7 +380,8 @@ fn vector_result(w: &mut Writer, flags: &str, result: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::call::{Constants, Hex, Part, RawCall, Style};
-    use prototypes::{Bundle, Captures};
+    use prototypes::bundle::Bundle;
+    use prototypes::show::Captures;
 
     fn style(constants: Constants) -> Style {
         Style {

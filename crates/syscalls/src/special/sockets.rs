@@ -1,4 +1,4 @@
-//! Sockets: what a family, a level or a length decides.
+//! Sockets: what a family, a level or a length decides. Used by `special`.
 
 use super::control::named;
 use crate::forms;

@@ -1,7 +1,8 @@
-//! What was copied of a program's memory.
+//! The memory of a program, as far as it was copied with a call. Used by `layout::custom`, `layout::custom::rings`,
+//! `layout::show` and others.
 
 use super::{Unknown, Writer};
-use prototypes::Memory;
+use prototypes::show::Memory;
 
 impl<'w> Writer<'w> {
     /// Reads memory as it was when this part of the call was seen; false if it was not copied.
@@ -27,7 +28,7 @@ impl<'w> Writer<'w> {
             let bytes = if late { &overlay.now } else { &overlay.before };
             return bytes.get(from..).filter(|piece| !piece.is_empty());
         }
-        let of = |captures: &'w prototypes::Captures| captures.piece(at);
+        let of = |captures: &'w prototypes::show::Captures| captures.piece(at);
         let found = self.call.returned.filter(|_| late);
         let found = found.and_then(|(exit, _)| of(exit));
         found

@@ -1,4 +1,5 @@
-//! Numbers, addresses and dates.
+//! Writes numbers, addresses and dates. Used by `layout::custom::calls`, `forms::descriptors`, `forms::files` and
+//! others.
 
 use super::Writer;
 use crate::words;

@@ -1,4 +1,5 @@
-//! A struct of which not all was copied.
+//! Stands for a struct of which not all was copied, so that it is written with zeros for the rest. Used by `forms::network`,
+//! `layout::custom::addresses`, `layout::custom::tracing` and others.
 
 /// Bytes that stand for a struct of which not all was copied, at an address that no program has.
 pub struct Overlay {

@@ -1,4 +1,4 @@
-//! What is done for each operation of [`capture::Op`].
+//! The instructions of BPF that do each operation of [`capture::Op`].
 
 use super::{
     ARRAY, BASE, BLOCKS, BUFFER, DEPTH, ELEMENTS, FIRST_ADDRESS, FULL, LENGTH, LONGEST, MISSES,

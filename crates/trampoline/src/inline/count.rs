@@ -1,4 +1,5 @@
 //! Counts a system call inline: behind the call, the row of its place gets one more call, and its time where wanted.
+//! Used by `inline`.
 //!
 //! The first call of a row and every 1,024th go to the agent, which makes the row and checks whether the command still lives
 //! (`agent::calls::pulse`). So does a call whose row is not in the first place where it is searched for. `rdtsc` and multiplications change

@@ -1,5 +1,6 @@
 //! Records a system call inline: before the call its record, with room for the return behind it, as `agent::calls::record` writes them;
-//! behind the call the return is filled in, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`.
+//! behind the call the return is filled in, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`. Used
+//! by `inline`.
 //!
 //! The system call's arguments are kept in the slot of the open call, where the agent expects them anyway, so that their registers can be
 //! used here. rax is kept there in a word without which the slot counts as unused: before the call the word of the ticket, which is written

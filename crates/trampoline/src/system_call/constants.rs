@@ -1,4 +1,5 @@
-//! Numbers that registers hold in straight-line code, to find the number of a system call.
+//! Numbers that registers hold in straight-line code, to find the number of a system call. Used by `system_call`, and
+//! by `hooks::text::syscall_sites`.
 //!
 //! Mostly the instruction just before the system call puts the number into eax. In a loop around the call, compilers keep it in
 //! another register and copy it at each turn. An example is how glibc ends the first thread of a process that has others left

@@ -1,4 +1,4 @@
-//! Decides whether any code reads what a system call leaves behind beside its result.
+//! Decides whether any code reads what a system call leaves behind beside its result. Used by `probe`.
 //!
 //! The `syscall` instruction puts the address behind it into rcx and the flags into r11 (Intel SDM 2, SYSCALL); the flags themselves
 //! pass through the kernel unchanged. Compilers know that all three are lost. So code behind a system call mostly overwrites them

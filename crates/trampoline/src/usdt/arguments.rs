@@ -1,4 +1,5 @@
 //! Parses where a static probe's arguments are: `8@%rdi -4@$5 4@-20(%rbp) 8@(%rax,%rcx,8) 4@counter+8(%rip) 8f@%xmm0`.
+//! Used by `hooks::probes`.
 //!
 //! Each is an operand in the assembler's AT&T syntax with its size in bytes before it: negative if signed, with an `f`
 //! if floating point.

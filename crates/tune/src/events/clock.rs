@@ -1,4 +1,5 @@
-//! The time of day at which something happened, for the events of `lancet tune --events`.
+//! The time of day at which something happened, for the events of `lancet tune --events`. Used by
+//! `report::tune::events::text`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

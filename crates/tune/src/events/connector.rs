@@ -1,4 +1,5 @@
-//! The subscription to process events, through the kernel's proc connector.
+//! The subscription to process events, through the kernel's proc connector. Used by `machine` and `rules::events`, and
+//! by `lancet::commands::tune::events`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,5 +1,5 @@
 //! Ends of given processes, for which no right is needed: a pidfd becomes readable when its process ends. How it ended
-//! is known to its parent only.
+//! is known to its parent only. Used by `lancet::commands::tune::run` and `lancet::commands::tune::events`.
 //!
 //! Source: pidfd_open(2).
 

@@ -1,4 +1,4 @@
-//! Which processes' events are wanted, and the names of these processes.
+//! Which processes' events are wanted, and the names of these processes. Used by `lancet::commands::tune::events`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! How many messages were lost, by the gaps in their numbers.
+//! How many messages were lost, by the gaps in their numbers. Used by `connector`, and by `report::tune::events::text`
+//! and `report::tune::events::json`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! The messages of the proc connector.
+//! The messages of the proc connector. Used by `connector`, `followed` and others here, and by the crates `report` and
+//! `lancet`.
 //!
 //! ```text
 //! nlmsghdr(16) | cn_msg: idx val seq ack (u32) len flags (u16) | proc_event: what cpu (u32) timestamp (u64) data

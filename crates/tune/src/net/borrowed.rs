@@ -1,4 +1,4 @@
-//! Options of another process's sockets.
+//! Options of another process's sockets. Used by `machine` and `mounts`.
 //!
 //! A copy of the descriptor (pidfd_getfd(2)) is queried and closed; the process does not notice. This takes the right
 //! to trace the process. SO_INCOMING_CPU is the CPU that took the last packet of the connection, SO_INCOMING_NAPI_ID

@@ -1,4 +1,5 @@
-//! A network device's settings by ioctl: what ethtool(8) reads and writes, without ethtool.
+//! A network device's settings by ioctl: what ethtool(8) reads and writes, without ethtool. Used by
+//! `rules::moderation`, `setting`, `machine` and others.
 //!
 //! Each request is a block of 32-bit words whose first is the command; the kernel writes its answer
 //! into the same block. Reading is allowed to everybody, writing takes CAP_NET_ADMIN.

@@ -1,4 +1,4 @@
-//! The network as another process sees it.
+//! The network as another process sees it. Used by `machine`, `apply` and `rules::connections`.
 //!
 //! `/proc/sys/net`, netlink and ethtool follow the thread into another network namespace, but `/sys`
 //! goes on showing the devices of the namespace it was mounted in (fs/sysfs/mount.c). So a sysfs of our

@@ -1,4 +1,5 @@
-//! NAPI instances of the network devices: who polls which queue, on which interrupt.
+//! NAPI instances of the network devices: who polls which queue, on which interrupt. Used by `machine` and
+//! `rules::arrivals`.
 //!
 //! The generic netlink family `netdev` answers `napi-get` and `queue-get` since Linux 6.8, with timers per instance
 //! since 6.13. Older kernels have NAPI all the same and only do not report it.

@@ -1,4 +1,4 @@
-//! Requests to the kernel over netlink, and their answers.
+//! Requests to the kernel over netlink, and their answers. Used by `napi`, `qdisc`, `sockets` and others.
 //!
 //! ```text
 //! nlmsghdr  len:u32 type:u16 flags:u16 seq:u32 pid:u32 | family's header | attributes

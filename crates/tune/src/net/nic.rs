@@ -1,4 +1,5 @@
-//! The network devices of a machine, as sysfs shows them.
+//! The network devices of a machine, as sysfs shows them. Used by `machine`, `rules::arrivals`, `rules::devices` and
+//! others.
 //!
 //! A device's interrupts are listed in `msi_irqs` of the PCI function. `device` of a virtio
 //! network card is the virtio device, one below: there the list is on the parent, and the interrupts

@@ -1,4 +1,4 @@
-//! The queueing discipline at a device's root, by rtnetlink.
+//! The queueing discipline at a device's root, by rtnetlink. Used by `setting` and `rules::queues`.
 //!
 //! Written down as `kind handle options-in-hex`, so that what is put back is what was there, the
 //! options to the byte. Handle 0 is the discipline the kernel chose itself; it is put back by

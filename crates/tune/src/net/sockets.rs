@@ -1,4 +1,5 @@
-//! TCP sockets of this network namespace, through sock_diag as ss(8) does.
+//! TCP sockets of this network namespace, through sock_diag as ss(8) does. Used by `machine`, `rules::connections` and
+//! `rules::backlog`.
 //!
 //! `/proc/net/tcp` does not show how long a listen queue may get; `INET_DIAG` does: for a listener,
 //! `rqueue` is how many connections wait and `wqueue` how many may (net/ipv4/tcp_diag.c). Nor does it show each

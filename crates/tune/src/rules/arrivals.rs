@@ -1,4 +1,4 @@
-//! Where the packets of the guest's sockets arrive: poller, queue, interrupt, CPU.
+//! Where the packets of the guest's sockets arrive: poller, queue, interrupt, CPU. Used by `placement`.
 //!
 //! ```text
 //! socket ── SO_INCOMING_NAPI_ID ──► NAPI ── queue-get ──► receive queue ── /proc/interrupts ──► interrupt ──► CPU

@@ -1,4 +1,5 @@
-//! Queues that run over: of packets per CPU, of connections per listener, of handshakes.
+//! Queues that run over: of packets per CPU, of connections per listener, of handshakes. Used by `rules`, `failures`
+//! and `devices`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::kernel_log;

@@ -1,4 +1,4 @@
-//! Connections: the ports they leave from, the buffers they have, the table that tracks them.
+//! Connections: the ports they leave from, the buffers they have, the table that tracks them. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

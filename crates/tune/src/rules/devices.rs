@@ -1,4 +1,4 @@
-//! The rings between a network card and the kernel.
+//! The rings between a network card and the kernel. Used by `rules`.
 
 use super::backlog::words;
 use super::rule::{Risk, Rule, WRITE_BACK};

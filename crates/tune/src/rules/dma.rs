@@ -1,4 +1,4 @@
-//! Copies done by engines: I/OAT with NET_DMA, and direct cache access. Both are obsolete.
+//! Copies done by engines: I/OAT with NET_DMA, and direct cache access. Both are obsolete. Used by `rules`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::kconfig::Built;

@@ -1,4 +1,4 @@
-//! Events: of processes (the proc connector) and of descriptors (epoll).
+//! Events: of processes (the proc connector) and of descriptors (epoll). Used by `rules` and `process`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::events::Listening;

@@ -1,5 +1,5 @@
 //! Failures that the kernel counts: datagrams and segments that are thrown away, neighbours that are refused, processes that are
-//! killed. What a queue loses is beside its queue (`backlog`).
+//! killed. What a queue loses is beside its queue (`backlog`). Used by `rules`.
 
 use super::backlog::{doubled, tcp, words};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};

@@ -1,4 +1,4 @@
-//! Features of TCP that somebody has switched off.
+//! Features of TCP that somebody has switched off. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

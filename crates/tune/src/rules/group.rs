@@ -1,5 +1,5 @@
 //! What the control group of a process takes from it: processor time, memory, threads; and what is short on the whole
-//! machine.
+//! machine. Used by `rules` and `shares`.
 //!
 //! A limit of any group around the process counts ([`groups`]), and the versions of control groups have other files for
 //! the same:

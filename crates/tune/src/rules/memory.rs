@@ -1,4 +1,4 @@
-//! Memory: huge pages, swap, overcommit.
+//! Memory: huge pages, swap, overcommit. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::guest::Allocator;

@@ -1,4 +1,4 @@
-//! The rules: one file per family, one line each in the list below.
+//! The rules: one file per family, one line each in the list below. Used by the crates `lancet` and `report`.
 //!
 //! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is never given to
 //! another rule. `?` on a [`Cannot`](crate::tree::Cannot) inside a check is the answer "cannot tell", with the reason.

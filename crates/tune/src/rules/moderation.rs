@@ -1,4 +1,4 @@
-//! How often a network card may interrupt.
+//! How often a network card may interrupt. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! Work that the network card takes over, or that the kernel batches: segmentation out, merging in.
+//! Work that the network card takes over, or that the kernel batches: segmentation out, merging in. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! Where things run: interrupts, the guest's threads, memory.
+//! Where things run: interrupts, the guest's threads, memory. Used by `rules`.
 
 use std::collections::BTreeMap;
 

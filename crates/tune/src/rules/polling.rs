@@ -1,4 +1,4 @@
-//! Polling in place of interrupts: NAPI, and sockets that poll for themselves.
+//! Polling in place of interrupts: NAPI, and sockets that poll for themselves. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;

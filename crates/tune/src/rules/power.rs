@@ -1,4 +1,4 @@
-//! How fast the CPUs run, and how deep they sleep.
+//! How fast the CPUs run, and how deep they sleep. Used by `rules`.
 
 use std::fs::File;
 use std::io::Read;

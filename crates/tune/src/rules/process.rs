@@ -1,4 +1,4 @@
-//! The guest itself: its descriptors, what it watches, and its allocator.
+//! The guest itself: its descriptors, what it watches, and its allocator. Used by `rules`.
 
 use super::events::{SELECT_CAN, uses_select};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};

@@ -1,4 +1,5 @@
-//! Rules (of `RULES` in `mod.rs`) on whether this machine can be looked into: profilers, tracers, core dumps.
+//! Rules (of `RULES` in `mod.rs`) on whether this machine can be looked into: profilers, tracers, core dumps. Used by
+//! `rules`.
 
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;

@@ -1,4 +1,4 @@
-//! Limits of the cloud, which no setting of the machine lifts.
+//! Limits of the cloud, which no setting of the machine lifts. Used by `rules`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;

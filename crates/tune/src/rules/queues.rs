@@ -1,4 +1,4 @@
-//! How traffic is spread over queues on the way in, and in which order it leaves.
+//! How traffic is spread over queues on the way in, and in which order it leaves. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

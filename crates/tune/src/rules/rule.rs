@@ -1,4 +1,5 @@
-//! What a rule is: data that explains itself (`--explain`) and a function that looks at the machine and answers.
+//! What a rule is: data that explains itself (`--explain`) and a function that looks at the machine and answers. Used
+//! by `failures`, `process` and others here, and by the crates `report` and `lancet`.
 //!
 //! It is apart from the list of rules, so that each family of rules needs this file and nothing needs all of them.
 

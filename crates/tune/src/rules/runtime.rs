@@ -1,5 +1,5 @@
 //! What the language of the process is told by its environment, and what it has switched on: as far as that is seen from
-//! outside, in `maps` and `environ`.
+//! outside, in `maps` and `environ`. Used by `rules`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::guest::Guest;

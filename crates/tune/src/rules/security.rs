@@ -1,4 +1,4 @@
-//! What protection against the CPU's own faults costs. Reported, never changed.
+//! What protection against the CPU's own faults costs. Reported, never changed. Used by `rules`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;

@@ -1,5 +1,5 @@
 //! What a control group keeps for its processes and what it caps beside processor and memory; and a scheduler from outside of the
-//! kernel.
+//! kernel. Used by `rules`.
 
 use super::group::{Worst, value};
 use super::rule::{NOTHING, Risk, Rule};

@@ -1,4 +1,4 @@
-//! Spreading packets over CPUs in software, where the card has too few queues.
+//! Spreading packets over CPUs in software, where the card has too few queues. Used by `rules`.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::cpus::{Cpus, mask, to_mask};

@@ -1,4 +1,4 @@
-//! Disks: how much is kept unwritten, and in which order requests are made.
+//! Disks: how much is kept unwritten, and in which order requests are made. Used by `rules`.
 
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;

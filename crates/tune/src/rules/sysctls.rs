@@ -1,4 +1,4 @@
-//! Settings in sysctl.d that no kernel has any more.
+//! Settings in sysctl.d that no kernel has any more. Used by `owners` and `rules`.
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! Time: whether the tick stops, how often it comes, and the clock that programs read.
+//! Time: whether the tick stops, how often it comes, and the clock that programs read. Used by `rules`.
 
 use std::time::Instant;
 

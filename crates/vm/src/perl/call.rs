@@ -1,5 +1,5 @@
 //! The arguments and results of an XSUB: values on Perl's stack, from above a mark to its top (`perlcall`, `dXSARGS` in
-//! `XSUB.h`, `PUSHMARK` in `pp.h`).
+//! `XSUB.h`, `PUSHMARK` in `pp.h`). Used by `script`.
 //!
 //! ```text
 //!   PL_stack_base ─▶ │ … │ mark │ argument │ argument │ ◀─ PL_stack_sp         the mark: *PL_markstack_ptr

@@ -1,4 +1,4 @@
-//! Which Perl code is running: contexts.
+//! Which Perl code is running: contexts. Used by `languages::perl::frames` and `languages::perl::snapshot::roots`.
 //!
 //! Whatever Perl code enters (sub, eval, loop, block) gets a `PERL_CONTEXT` (`cop.h`) on the context stack, and
 //! whenever C code that runs Perl code cannot know what lies under it (`sort`, `tie`, overloading, `DESTROY`,

@@ -1,4 +1,5 @@
-//! The interpreter that a thread runs, and the point that it has reached.
+//! The interpreter that a thread runs, and the point that it has reached. Used by `frames`, `script` and others here,
+//! and by crate `languages`.
 //!
 //! A Perl with threads has an interpreter per thread (`struct interpreter`, `intrpvar.h`), which the
 //! thread finds by `pthread_getspecific(PL_thr_key)` (`PERL_GET_CONTEXT`, `thread.h`). glibc keeps that

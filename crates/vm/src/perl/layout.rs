@@ -1,4 +1,4 @@
-//! Where things lie in each Perl: the one place for what differs between versions.
+//! Where things lie in each Perl: the one place for what differs between versions. Used by `facts` and `version`.
 //!
 //! Offsets are of x86-64 Linux builds with 64-bit integers, without `-DDEBUGGING`. Every number was
 //! printed by `offsetof`/`sizeof` in a program that included `perl.h` and `XSUB.h` of that release with

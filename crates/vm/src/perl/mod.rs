@@ -1,4 +1,4 @@
-//! Perl 5, with and without threads. Which versions: [`Layout::all`].
+//! Perl 5, with and without threads. Which versions: [`Layout::all`]. Used by crate `languages`.
 //!
 //! [`Perl`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!

@@ -1,4 +1,4 @@
-//! Names of packages, globs and subs.
+//! Names of packages, globs and subs. Used by `heap::arenas`, `heap::size`, `value` and others.
 //!
 //! ```text
 //!   CV ─ body ─ xcv_gv_u ──▶ GV ─ body ─ xiv_u.xivu_namehek ──▶ HEK "name"

@@ -1,4 +1,4 @@
-//! The line of a point whose statement extends over several.
+//! Finds the line of a point whose statement extends over several.
 //!
 //! Perl notes where it is once a statement, at an operation `nextstate` (a `struct cop`). Where a
 //! block needs no scope of its own the `nextstate` inside it is switched off when the program is

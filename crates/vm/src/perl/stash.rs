@@ -1,4 +1,4 @@
-//! Subs by name: the symbol tables.
+//! Subs by name: the symbol tables. Used by `heap::references` and `ops`, and by `languages::perl::functions`.
 //!
 //! A package is a hash (a *stash*) from names to globs. `PL_defstash` is the package `main`, and a package within
 //! a package is the hash of the glob whose name ends in `::`:

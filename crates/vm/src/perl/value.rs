@@ -1,4 +1,5 @@
-//! Values of scalars.
+//! Reads the values of a Perl's scalars. Used by `script`, and by
+//! `languages::perl::snapshot::walk`.
 //!
 //! An SV is a head of three words (`sv_any` → body, `sv_refcnt`, `sv_flags`, `sv_u`) and a body by type. Numbers
 //! lie in the body, but also where the types without a body (`SVt_IV`, `SVt_NV`) make it seem to lie: their

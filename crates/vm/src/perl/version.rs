@@ -1,4 +1,4 @@
-//! The version of a Perl.
+//! The version of a Perl. Used by `facts`, `layout` and `error`.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! The allocator of requests (`zend_mm`): chunks of 2 MiB, each with a map of its pages.
+//! The allocator of requests (`zend_mm`): chunks of 2 MiB, each with a map of its pages. Used by the crates `languages`
+//! and `agent`.
 //!
 //! ```text
 //!   chunk, aligned to 2 MiB: heap, next, prev, free_pages, free_tail, num, …, heap_slot at 64, free_map, map[512]    one page

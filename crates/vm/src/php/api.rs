@@ -1,5 +1,5 @@
 //! The functions of the Zend engine that the agent calls, by their places in a table of addresses. Prototypes: `zend_alloc.h` and `zend.h`,
-//! alike in 7.4 to 8.6. `_setjmp` is the C library's.
+//! alike in 7.4 to 8.6. `_setjmp` is the C library's. Used by the crates `agent` and `enter`.
 //!
 //! `_zend_mm_alloc`, `_zend_mm_realloc` and `_zend_mm_free` do not look whether the heap has custom functions (read in the sources of 7.4 and
 //! 8.2, and in the code of 8.4, 8.5 and 8.6), so custom functions can call them for the heap that they are set in.

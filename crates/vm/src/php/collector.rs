@@ -1,4 +1,5 @@
-//! Whether the collector of cycles is switched on (`gc_disable()`, `zend.enable_gc`).
+//! Whether the collector of cycles is switched on (`gc_disable()`, `zend.enable_gc`). Used by
+//! `languages::php::snapshot`.
 //!
 //! Its state, `gc_globals`, is static in `Zend/zend_gc.c`. The exported function `gc_enabled` returns one byte of it, so that byte's address is
 //! in its first instruction, relative to the next one:

@@ -1,4 +1,4 @@
-//! Why PHP's memory could not be read, or a name not be found in it.
+//! Why PHP's memory could not be read, or a name not be found in it. Every reader of this folder returns it.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! What the reader must know about one process beyond its version.
+//! What the reader must know about one process beyond its version. Used by `requests` and `script`, and by the crates
+//! `languages`, `agent` and `enter`.
 //!
 //! The version is that of the module `core` in the exported `module_registry`, which also says whether PHP was built
 //! with threads (`zts` in `zend_module_entry`, `zend_modules.h`). The rest is where `executor_globals` lies.

@@ -1,4 +1,5 @@
-//! Fibers: `zend_fiber` (`zend_fibers.h`), since PHP 8.1, and where parked ones go on.
+//! Fibers: `zend_fiber` (`zend_fibers.h`), since PHP 8.1, and where parked ones go on. Used by `heap::roots`,
+//! `heap::objects` and others here, and by crate `languages`.
 //!
 //! They are found in the store of all objects (`zend_objects_store`, `zend_objects_API.h`). The frames of a suspended
 //! fiber begin at its own `execute_data` and end at its bottom; one that has resumed another is suspended too. While a

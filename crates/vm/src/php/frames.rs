@@ -1,4 +1,5 @@
-//! Frames: which PHP code is running, and where C code lies between.
+//! Frames: which PHP code is running, and where C code lies between. Used by `place` and `script`, and by the crates
+//! `languages` and `agent`.
 //!
 //! Each call has a `zend_execute_data` (`zend_compile.h`), linked from the innermost outward; functions of C have
 //! one too:

@@ -1,4 +1,4 @@
-//! Functions: their names, and which C function one is.
+//! Functions: their names, and which C function one is. Used by `languages::php::functions`.
 //!
 //! `zend_function` (`zend_compile.h`) is a union: its first byte says whether it is one of C's
 //! (`zend_internal_function`) or of PHP's (`zend_op_array`). `EG(function_table)` leads to it by lower-case

@@ -1,4 +1,5 @@
-//! The heap of a request: strings, arrays, objects and references, found by who refers to them.
+//! The heap of a request: strings, arrays, objects and references, found by who refers to them. Used by
+//! `languages::php::snapshot::walk`.
 //!
 //! Only objects are in a list (`EG(objects_store)`). All else is found from variables: those of the program and of functions, static ones,
 //! constants, frames that run. What compiled code holds itself (literals that are interned, arrays that cannot change) is not counted by

@@ -1,4 +1,5 @@
-//! Where things lie in each PHP: the one place for what differs between versions.
+//! Where things lie in each PHP: the one place for what differs between versions. Used by `heap`, `facts` and
+//! `version`.
 //!
 //! Offsets are of x86-64 Linux builds without threads (NTS) and without `--enable-debug`. Every number was
 //! printed by `offsetof`/`sizeof` in a program that included `php.h`, `zend_generators.h` and `zend_fibers.h`

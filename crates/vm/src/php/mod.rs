@@ -1,4 +1,5 @@
-//! PHP without threads (NTS). Which versions: [`Layout::all`]. One with threads is recognised and refused by name.
+//! PHP without threads (NTS). Which versions: [`Layout::all`]. One with threads is recognised and refused by name. Used
+//! by the crates `languages` and `agent`.
 //!
 //! [`Php`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!

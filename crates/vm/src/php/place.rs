@@ -1,4 +1,5 @@
-//! Places of a script as births are booked by them: a function's operations, and one of these.
+//! Places of a script as births are booked by them: a function's operations, and one of these. Used by
+//! `agent::languages::php::births::names`.
 //!
 //! Each closure has a `zend_op_array` of its own; the operations they share. So a place is known by the operations' address.
 //!

@@ -1,5 +1,5 @@
 //! The functions that a request begins and ends with: words in `zend_module_entry` (`zend_modules.h`), one for each module that has such a
-//! function, and one in `sapi_module` (`SAPI.h`).
+//! function, and one in `sapi_module` (`SAPI.h`). Used by `enter::languages::php`.
 //!
 //! `zend_activate_modules` calls them from the first module on, and `zend_deactivate_modules` from the last one on (`zend_API.c`). So what the
 //! first word leads to is called before the other modules' functions, and what the last one leads to before anything of the request is

@@ -1,4 +1,5 @@
-//! Hash tables: `zend_array`, also called `HashTable` (`zend_types.h`), as far as keys are strings.
+//! Hash tables: `zend_array`, also called `HashTable` (`zend_types.h`), as far as keys are strings. Used by
+//! `heap::values`, `function`, `facts` and others.
 //!
 //! ```text
 //!   arData − 4·size: uint32_t[size], the first bucket of each chain ── nTableMask = −size

@@ -1,5 +1,5 @@
 //! Values: `zend_types.h`. A value has eight bytes and a type; types up to references have the same numbers in all
-//! versions.
+//! versions. Used by `script`.
 
 use core::fmt::Write;
 

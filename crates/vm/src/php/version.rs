@@ -1,4 +1,4 @@
-//! The version of a PHP.
+//! The version of a PHP. Used by `facts`, `layout`, `error` and others.
 
 use core::fmt;
 

@@ -1,6 +1,6 @@
 //! The functions of Python's C API that the agent calls, by their places in a table of addresses. Prototypes: `Include/pystate.h`,
 //! `ceval.h`, `pythonrun.h`, `dictobject.h`, `unicodeobject.h`, `object.h`, `pyerrors.h`, `cpython/pymem.h`, `objimpl.h`, `import.h`,
-//! `methodobject.h`, `abstract.h`, alike in CPython 3.9 to 3.15.
+//! `methodobject.h`, `abstract.h`, alike in CPython 3.9 to 3.15. Used by the crates `agent` and `enter`.
 
 /// The place of `PyGILState_Check`.
 pub const GIL_STATE_CHECK: usize = 0;

@@ -1,4 +1,5 @@
 //! Attributes that an object has of its own, where its class was made in Python: its `__dict__`, which is seldom a dict.
+//! Used by `sizes` and `dict`.
 //!
 //! | | where (`_PyObject_GetDictPtr` and its kin, `pycore_object.h`) |
 //! |---|---|

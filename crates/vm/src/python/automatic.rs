@@ -1,4 +1,5 @@
-//! When the VM collects garbage by itself, and with which counts it soon collects all of it.
+//! When the VM collects garbage by itself, and with which counts it soon collects all of it. Used by
+//! `enter::languages::python::collected`.
 //!
 //! ```text
 //!   an object that the collector knows is made ─► is generations[0].count above its threshold?

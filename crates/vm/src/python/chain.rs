@@ -1,5 +1,6 @@
 //! Linked lists: interpreters, threads, frames. A list that runs in a circle is found out by Brent's rule:
-//! the element at each power of two is remembered, and must not come again.
+//! the element at each power of two is remembered, and must not come again. Used by `frames`, `generator`, `greenlet`
+//! and others.
 
 use super::Error;
 use crate::{Fault, Memory};

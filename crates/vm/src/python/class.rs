@@ -1,4 +1,5 @@
-//! Classes: `PyTypeObject` and `PyHeapTypeObject` (`Include/cpython/object.h`).
+//! Classes: `PyTypeObject` and `PyHeapTypeObject` (`Include/cpython/object.h`). Used by `extra_sizes`,
+//! `hidden_references`, `kind` and others.
 //!
 //! A class made in C has its whole name in `tp_name`, module first; one made in Python only its own, and
 //! its module in its dict. Since 3.12 the dict of a static type may be the interpreter's, not the type's

@@ -1,4 +1,5 @@
-//! Code objects, which have file, function and line: `PyCodeObject` (`Include/cpython/code.h`).
+//! Code objects, which have file, function and line: `PyCodeObject` (`Include/cpython/code.h`). Used by `sizes` and
+//! `variables`.
 
 use super::lines;
 use super::object::{BYTES, OB_SIZE};

@@ -1,4 +1,5 @@
-//! All objects that can be part of a cycle, which are those that the garbage collector lists.
+//! All objects that can be part of a cycle, which are those that the garbage collector lists. Used by `sizes` and
+//! `automatic`.
 //!
 //! ```text
 //!   gc.generations: head ─▶ PyGC_Head │ object ─▶ PyGC_Head │ object ─▶ … ─▶ head

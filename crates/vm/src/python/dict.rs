@@ -1,5 +1,5 @@
 //! Dicts: `PyDictObject` (`Include/cpython/dictobject.h`) and `PyDictKeysObject` (`dict-common.h`, since 3.11
-//! `pycore_dict.h`).
+//! `pycore_dict.h`). Used by `sizes`, `references` and `extra_sizes`.
 //!
 //! Keys lie in an array in order of insertion, behind a table of indices by hash; a deleted entry has no
 //! value. Since 3.11, if all keys are str, an entry has no hash. A *split* dict shares its keys

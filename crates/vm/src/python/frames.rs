@@ -1,4 +1,5 @@
-//! Frames: which Python code is running.
+//! Frames: which Python code is running. Used by `code`, `generator` and others here, and by the crates `languages` and
+//! `agent`.
 //!
 //! A thread state leads to its innermost frame, and each frame to its caller's. How frames belong to
 //! activations of `_PyEval_EvalFrameDefault`, so to frames of the C stack, changed twice:

@@ -1,4 +1,5 @@
-//! Functions by name: from `time.sleep` to the C function that does it, and how Python calls that.
+//! Functions by name: from `time.sleep` to the C function that does it, and how Python calls that. Used by `at_exit`,
+//! `names` and others here, and by crate `languages`.
 //!
 //! A name is looked up as Python would: `sys.modules`, then dicts of modules and classes. What is found may
 //! be a builtin function (`PyCFunctionObject`), a method of a class made in C (`PyMethodDescrObject`), a

@@ -1,5 +1,6 @@
 //! Generators and coroutines that are suspended: `PyGenObject` (`Include/cpython/genobject.h`; 3.14:
-//! `pycore_interpframe_structs.h`), of which coroutines and asynchronous generators are copies.
+//! `pycore_interpframe_structs.h`), of which coroutines and asynchronous generators are copies. Used by
+//! `languages::python::frames`.
 //!
 //! ```text
 //!   3.9, 3.10    PyGenObject: │ object │ gi_frame ─▶ PyFrameObject │ …

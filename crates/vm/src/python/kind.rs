@@ -1,10 +1,11 @@
-//! What an object is by its class: how it lies in memory, where that matters to whoever walks the heap.
+//! What an object is by its class: how it lies in memory, where that matters to whoever walks the heap. Used by
+//! `references`, `sizes` and others here, and by the crates `languages` and `agent`.
 //!
 //! A class made in Python inherits how its objects lie from a class made in C, the first one above it that is no heap type; that one's
 //! name says what the object is (`Objects/*.c`, alike in CPython 3.9 to 3.15).
 
-use super::beside::Beside;
 use super::class::{BASE, LONGEST_NAME, MOST_BASES};
+use super::extra_sizes::Beside;
 use super::object::{BASIC_SIZE, Builtin, HEAP_TYPE};
 use super::{Error, Python};
 use crate::Memory;

@@ -1,4 +1,5 @@
-//! Where things lie in each Python: the one place for what differs between versions.
+//! Where things lie in each Python: the one place for what differs between versions. Used by `variables`, `references`,
+//! `sizes` and others.
 //!
 //! Offsets are of standard x86-64 Linux builds (no `Py_TRACE_REFS`, no `Py_DEBUG`, with the GIL). Every
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included that release's own

@@ -1,4 +1,4 @@
-//! Line tables, which lead from an instruction to its line. There are three encodings.
+//! Line tables, which lead from an instruction to its line. There are three encodings. Used by `code` and `locks`.
 //!
 //! **3.9**, `co_lnotab` (`Objects/lnotab_notes.txt`): pairs of bytes, how far to go in instructions, then
 //! how far in lines (signed). The rule is `PyCode_Addr2Line`.

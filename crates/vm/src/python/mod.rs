@@ -1,4 +1,5 @@
-//! Python (CPython, the reference implementation). Which versions: [`Layout::all`].
+//! Python (CPython, the reference implementation). Which versions: [`Layout::all`]. Used by the crates `languages`,
+//! `enter` and `agent`.
 //!
 //! [`Python`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
@@ -8,7 +9,7 @@
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
-//! | `told` | what does a Python without a table say of its own layout, and is it true? |
+//! | `debug_offsets` | what does a Python without a table say of its own layout, and is it true? |
 //! | `thread` | which threads are there? |
 //! | `state` | which of them is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
@@ -19,7 +20,7 @@
 //! | `automatic` | when does the VM collect garbage by itself? |
 //! | `kind`, `sizes` | what is an object to a walk over the heap, and how many bytes does it take? |
 //! | `references` | what are an object's references called? |
-//! | `beside`, `untold` | what do objects of a few classes made in C have beside themselves, and what of it do they not tell the collector? |
+//! | `extra_sizes`, `hidden_references` | what do objects of a few classes made in C have beside themselves, and what of it do they not tell the collector? |
 //! | `roots`, `variables`, `at_exit` | what do interpreters, threads and frames hold, and the callbacks of the end? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `api` | which functions of its C API does the agent call? |
@@ -41,19 +42,21 @@ pub mod api;
 mod at_exit;
 mod attributes;
 mod automatic;
-mod beside;
 mod chain;
 mod class;
 mod code;
 mod collector;
+mod debug_offsets;
 mod dict;
 mod error;
+mod extra_sizes;
 mod facts;
 mod frames;
 mod function;
 mod generator;
 mod gil;
 mod greenlet;
+mod hidden_references;
 mod kind;
 mod layout;
 mod lines;
@@ -70,15 +73,14 @@ mod sizes;
 mod state;
 mod string;
 mod thread;
-mod told;
-mod untold;
 mod variables;
 mod version;
 
 pub use automatic::{Automatic, Counts};
-pub use beside::Beside;
+pub use debug_offsets::Proven;
 pub use dict::Entries;
 pub use error::Error;
+pub use extra_sizes::Beside;
 pub use facts::Facts;
 pub use frames::{Frame, Frames, Point, Reached};
 pub use function::{Convention, Function};
@@ -95,7 +97,6 @@ pub use sizes::Size;
 pub use state::Current;
 pub use string::{Copied, Text};
 pub use thread::{Interpreters, Thread, Threads};
-pub use told::Proven;
 pub use variables::{Held, Holding};
 pub use version::{Unsupported, Version};
 

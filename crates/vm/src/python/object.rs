@@ -1,4 +1,5 @@
-//! Objects: `PyObject` (`Include/object.h`), and ints (`Include/cpython/longintrepr.h`).
+//! Objects: `PyObject` (`Include/object.h`), and ints (`Include/cpython/longintrepr.h`). Used by `generator`, `show`,
+//! `class` and others.
 //!
 //! ```text
 //!   0          8         16          24

@@ -1,4 +1,5 @@
-//! The queues of pending calls: is the lock of one free, and is there room in it?
+//! The queues of pending calls: is the lock of one free, and is there room in it? Used by
+//! `enter::languages::python::doors`.
 //!
 //! `Py_AddPendingCall` takes that lock. Whoever has a stopped thread call it must know first that the lock is free, with all threads
 //! stopped: see [`Door::AddPendingCall`](crate::Door::AddPendingCall).

@@ -1,4 +1,5 @@
-//! What an object's references are called, and those of which its class does not tell the collector.
+//! What an object's references are called, and those of which its class does not tell the collector. Used by crate
+//! `languages`.
 //!
 //! Which references there are, `tp_traverse` of the object's class says, which runs in the process. It leaves out what can be in no
 //! cycle: the keys of a dict that are all str (`dict_traverse`, `Objects/dictobject.c`), what a code object refers to (it has no

@@ -1,5 +1,5 @@
 //! What no object holds: the interpreters' own dicts, and what threads hold in the frames that they run. Heap
-//! snapshots begin there (`languages::python::snapshot`).
+//! snapshots begin there (`languages::python::snapshot`). Used by `languages::python::snapshot`.
 
 use super::layout::Own;
 use super::variables::Held;

@@ -1,5 +1,5 @@
 //! Objects as text, as `repr` would write them, without calling it: the text is bounded, and the object's own code
-//! never runs.
+//! never runs. Used by `script`.
 //!
 //! What inherits from a builtin type is shown as that, because that is what C code sees in it. What has
 //! no text known here is `<module.Class at 0x…>`.

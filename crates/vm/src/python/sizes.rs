@@ -1,7 +1,7 @@
 //! How many bytes objects take, as `sys.getsizeof` says it for builtin types (`__sizeof__` in `Objects/*.c`), read and not called.
 //!
 //! What lies before an object (its `PyGC_Head`, since 3.11 two words of a managed dict) and beside it (the table of a dict, list or set,
-//! values of attributes) is counted. What objects of a few other classes made in C allocate is in [`beside`](super::beside); of the rest
+//! values of attributes) is counted. What objects of a few other classes made in C allocate is in [`extra_sizes`](super::extra_sizes); of the rest
 //! (buffers of files, what extensions allocate) it is not known: they count with `tp_basicsize` and their items.
 
 use super::attributes::{INLINE_VALUES, MANAGED_DICT};

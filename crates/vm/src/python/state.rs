@@ -1,4 +1,6 @@
-//! A thread's own `PyThreadState`: how a thread finds it without a lock and without a walk over all threads.
+//! A thread's own `PyThreadState`: how a thread finds it without a lock and without a walk over all threads. Used by
+//! `running` and `facts`, and by `agent::languages::python::births::counting` and
+//! `agent::languages::python::births::caller`.
 //!
 //! **To 3.14**: `autoTSSkey` is a pthread key, and glibc keeps a thread's values of keys in `struct pthread`, to which `%fs:0` points:
 //! `specific` is an array of pointers to blocks of 32 (`nptl/descr.h`, `pthread_getspecific.c`). Its offset in that structure is found by

@@ -1,4 +1,5 @@
-//! Strings: `PyASCIIObject` and its kin (`Include/cpython/unicodeobject.h`).
+//! Strings: `PyASCIIObject` and its kin (`Include/cpython/unicodeobject.h`). Used by `code`, `dict` and others here,
+//! and by the crates `agent` and `languages`.
 //!
 //! ```text
 //!   0          8      16       24     32      40      48            56         72

@@ -1,4 +1,4 @@
-//! Threads: `_PyRuntimeState` → `PyInterpreterState` → `PyThreadState`.
+//! Threads: `_PyRuntimeState` → `PyInterpreterState` → `PyThreadState`. Used by `gil`, `roots` and `state`.
 //!
 //! A thread state belongs to one OS thread and one interpreter. Which one is current is known by the
 //! GIL only while it is held; what a thread can say of itself at any time is the state that

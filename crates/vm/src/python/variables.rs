@@ -1,4 +1,5 @@
 //! What a frame holds: its local variables by name, its value stack as far as that is known, and what it needs to run.
+//! Used by `references` and `roots`, and by `languages::python::snapshot`.
 //!
 //! ```text
 //!   frame: │ … │ variables … │ cells … │ free variables … │ value stack … │

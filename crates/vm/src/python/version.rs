@@ -1,4 +1,5 @@
-//! The version of a Python, and what follows from that alone.
+//! The version of a Python, and what follows from that alone. Used by `facts`, `layout::offsets` and others here, and
+//! by the crates `enter`, `agent` and `languages`.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! The functions of Ruby's C API that are called in a process, by the agent of `mem` and `heap`.
+//! The functions of Ruby's C API that are called in a process, by the agent of `mem` and `heap`. Used by the crates
+//! `agent` and `enter`.
 
 /// Declares [`Functions`] of the functions that every version must have, and of those that only some have or that only a part of the
 /// questions needs.

@@ -1,4 +1,4 @@
-//! Names of classes, read from the VM's own structures.
+//! Names of classes, read from the VM's own structures. Used by `function` and `names`.
 //!
 //! Ruby programs override `name`, `to_s`, `class`, and a BasicObject has none of them; so the name is
 //! taken from where the VM itself keeps it. That is `classname` (`variable.c`): up to 3.2 the hidden

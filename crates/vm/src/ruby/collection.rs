@@ -1,5 +1,5 @@
 //! Arrays and Hashes: `struct RArray` (`include/ruby/internal/core/rarray.h`; 2.7: `include/ruby/ruby.h`)
-//! and `struct RHash` (`internal/hash.h`; 2.7: `internal.h`).
+//! and `struct RHash` (`internal/hash.h`; 2.7: `internal.h`). Used by `sizes`.
 //!
 //! ```text
 //!   0       8       16       24       32

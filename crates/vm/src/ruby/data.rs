@@ -1,5 +1,5 @@
 //! Objects around a C structure: `struct RTypedData` and `struct RData` (`include/ruby/internal/core/rtypeddata.h`, `rdata.h`; 2.7:
-//! `include/ruby/ruby.h`).
+//! `include/ruby/ruby.h`). Used by `function`, `thread` and `fiber`.
 //!
 //! ```text
 //!   0       8       16           24           32

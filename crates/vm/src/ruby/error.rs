@@ -1,4 +1,5 @@
-//! Why Ruby's memory could not be read, or a name not be found in it.
+//! Why Ruby's memory could not be read, or a name not be found in it. Used by `function`, `class` and others here, and
+//! by the crates `languages` and `enter`.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! What the reader must know about one process beyond its version.
+//! What the reader must know about one process beyond its version. Used by `script`, and by the crates `languages`,
+//! `agent` and `enter`.
 //!
 //! Facts are found once, from outside, with the help of exported symbols, and are plain numbers, so
 //! that they can be handed to the agent. Two of them no symbol gives, the IDs of the hidden variables

@@ -1,4 +1,5 @@
-//! Fibers: `rb_fiber_t` (`cont.c`), and where a parked one goes on.
+//! Fibers: `rb_fiber_t` (`cont.c`), and where a parked one goes on. Used by `languages::ruby::resident` and
+//! `languages::ruby::frames`.
 //!
 //! ```text
 //!   rb_fiber_t: │ … │ saved_ec │ … │ prev │ … │ context: stack_pointer, argument │ stack: base, current, size, available │

@@ -1,4 +1,5 @@
-//! Control frames: which Ruby code is running.
+//! Control frames: which Ruby code is running. Used by `script` and `locals`, and by the crates `agent` and
+//! `languages`.
 //!
 //! The VM stack of an execution context (`rb_execution_context_t`, short ec) grows from both ends.
 //! Values grow up; frames (`rb_control_frame_t`, short cfp) grow down from its end, so the caller of

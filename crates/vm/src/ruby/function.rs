@@ -1,4 +1,5 @@
-//! Methods by name: from `Mysql2::Client#query` to the C function that does it, and how Ruby calls that.
+//! Methods by name: from `Mysql2::Client#query` to the C function that does it, and how Ruby calls that. Used by
+//! `names`, `held` and others here, and by crate `languages`.
 //!
 //! A name is looked up as Ruby would: constants from `Object` on, then the tables of methods (`m_tbl`) along
 //! the line of ancestors, in which an included module has an iclass with that module's own table, and a class

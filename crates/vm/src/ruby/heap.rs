@@ -1,4 +1,5 @@
-//! The object heap, page by page, read without calling the VM.
+//! The object heap, page by page, read without calling the VM. Used by `fiber` and `symbol`, and by the crates `agent`
+//! and `languages`.
 //!
 //! ```text
 //!   page body, aligned                                   struct heap_page, elsewhere

@@ -1,4 +1,5 @@
-//! Where things lie in each Ruby: the one place for what differs between versions.
+//! Where things lie in each Ruby: the one place for what differs between versions. Used by `facts`, `class` and others
+//! here, and by crate `languages`.
 //!
 //! Offsets are of standard x86-64 Linux builds (glibc, no `RUBY_DEBUG`, `VM_CHECK_MODE` 0). Every
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included the real

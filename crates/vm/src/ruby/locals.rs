@@ -1,4 +1,4 @@
-//! Local variables of methods and blocks that run, on the VM stack of a thread or fiber.
+//! Local variables of methods and blocks that run, on the VM stack of a thread or fiber. Used by `references`.
 //!
 //! ```text
 //!   ep - (local_table_size + 2) words                          ep

@@ -1,5 +1,5 @@
 //! What a thread holds and what it waits for: `rb_thread_t` (`vm_core.h`), `rb_mutex_t` (`thread_sync.c`) and the VM's
-//! lock (`thread_pthread.h`).
+//! lock (`thread_pthread.h`). Used by `thread`, and by `languages::ruby::frames`.
 //!
 //! ```text
 //!   rb_thread_t                                            Mutex object ─▶ rb_mutex_t │ fiber (2.7: thread) │ next │ waiting │ …

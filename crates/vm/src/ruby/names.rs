@@ -1,4 +1,4 @@
-//! Names of all constants that a module has, and of all its methods that are written in C.
+//! Names of all constants that a module has, and of all its methods that are written in C. Used by `locks`.
 
 use core::ops::ControlFlow;
 

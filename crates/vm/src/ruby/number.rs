@@ -1,4 +1,4 @@
-//! Text of Floats and of large Integers.
+//! Text of Floats and of large Integers. Used by `show`.
 //!
 //! A Float is in the value itself (flonum: the exponent's upper bits are cut, the rest rotated;
 //! `internal/numeric.h`, 2.7 `internal.h`: `rb_float_flonum_value`) or an object. An Integer of more than 62 bits

@@ -1,4 +1,5 @@
-//! The types of objects, and which objects `ObjectSpace.each_object` shows.
+//! The types of objects, and which objects `ObjectSpace.each_object` shows. Used by `function`, `references` and others
+//! here, and by the crates `languages` and `agent`.
 //!
 //! `struct RBasic` (`include/ruby/internal/core/rbasic.h`; 2.7: `include/ruby/ruby.h`) begins every
 //! object: flags at 0, class at 8. The low five flag bits are the type (`enum ruby_value_type`), the

@@ -1,5 +1,5 @@
 //! Strings and Symbols as text: `rb_str_inspect`, `sym_inspect` (`string.c`), `rb_enc_symname_type`
-//! (`symbol.c`).
+//! (`symbol.c`). Used by `show` and `symbol`.
 //!
 //! Characters are shown where the encoding is UTF-8 (or the text ASCII); in any other, bytes that are not ASCII
 //! are `\xE9`. Beyond what Ruby escapes, invisible and combining characters are, so that what is shown stays what

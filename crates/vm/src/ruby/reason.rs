@@ -1,5 +1,5 @@
 //! The reason for a collection: `gc_start`'s second argument, bits `GPR_FLAG_…` (`gc.c`; 3.4: `gc/default/default.c`),
-//! the same from v2_7_4 to v4.0.5.
+//! the same from v2_7_4 to v4.0.5. Used by `script`.
 
 use core::fmt::Write;
 

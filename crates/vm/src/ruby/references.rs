@@ -1,4 +1,5 @@
 //! What the references from one object to others are called: instance variables, elements, keys, constants, locals.
+//! Used by `locals`, `sizes` and others here, and by crate `languages`.
 //!
 //! Which references there are, only the VM knows (its mark functions, and those of C extensions). Here is read where named ones are
 //! kept, so that names can be given to those that the VM tells.

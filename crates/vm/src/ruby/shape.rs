@@ -1,4 +1,5 @@
 //! Instance variables placed by shape: since Ruby 3.2 those of objects and classes; 3.2, and only it, keeps the names of classes so.
+//! Used by `class` and `references`.
 //!
 //! A shape (`rb_shape_t`, `shape.h` of v3_2_3) is a node of one tree in the VM; each step from the
 //! root adds one instance variable. The upper half of a class's flags is the number of its shape;

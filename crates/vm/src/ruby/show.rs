@@ -1,5 +1,5 @@
 //! Values as text, as `inspect` would write them, without calling it: the text is bounded, and the object's own code
-//! never runs.
+//! never runs. Used by `collection` and `function`.
 //!
 //! What inherits from a class of the VM's own is shown as that, because that is what C code sees in it. What has
 //! no text known here is `#<Class>`.

@@ -1,4 +1,5 @@
-//! Strings: `struct RString` (`include/ruby/internal/core/rstring.h`; 2.7: `include/ruby/ruby.h`).
+//! Strings: `struct RString` (`include/ruby/internal/core/rstring.h`; 2.7: `include/ruby/ruby.h`). Used by `iseq`,
+//! `locks` and others here, and by the crates `languages` and `agent`.
 //!
 //! ```text
 //!   0       8       16              24

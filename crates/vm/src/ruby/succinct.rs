@@ -1,5 +1,5 @@
 //! The table from code positions to line entries: `struct succ_index_table` (`iseq.c`, the same
-//! from v2_7_4 to v4.0.5; `VM_INSN_INFO_TABLE_IMPL` 2).
+//! from v2_7_4 to v4.0.5; `VM_INSN_INFO_TABLE_IMPL` 2). Used by `iseq`.
 //!
 //! It is a bit vector with a one at each position where a new line entry begins; the entry in force
 //! at a position is the number of ones up to and including it (its rank), counted from 1.

@@ -1,4 +1,4 @@
-//! Names of IDs and Symbols.
+//! Names of IDs and Symbols. Used by `facts`, `function`, `globals` and others.
 //!
 //! An ID is a number; what it is called stands in the VM's symbol table (`rb_symbols_t`, `symbol.h`), a
 //! variable no symbol of libruby leads to. Its Array `ids` is an object though, hidden and never moved

@@ -1,4 +1,4 @@
-//! The VM's two hash tables, walked in order of their entries.
+//! The VM's two hash tables, walked in order of their entries. Used by `collection`, `thread`, `finalizers` and others.
 //!
 //! `struct st_table` (`include/ruby/st.h`, `st.c`, the same in all seven versions) keeps entries in an
 //! array in order of insertion; an entry whose hash is all ones is deleted. Tables searched here are

@@ -1,4 +1,4 @@
-//! Where the VM and its threads are: `rb_vm_t`, `rb_thread_t` (`vm_core.h`).
+//! Where the VM and its threads are: `rb_vm_t`, `rb_thread_t` (`vm_core.h`). Used by `fiber`, `script` and `locals`.
 //!
 //! Up to 3.2 libruby exports `ruby_current_vm_ptr`. Later ones do not, but a Thread object leads to
 //! its `rb_thread_t` and that to the VM, and so does any execution context.

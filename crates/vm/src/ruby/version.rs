@@ -1,4 +1,5 @@
-//! The version of a Ruby, and what follows from that alone.
+//! The version of a Ruby, and what follows from that alone. Used by `error`, `facts` and others here, and by the crates
+//! `enter`, `languages` and `agent`.
 
 use core::fmt;
 

@@ -17,10 +17,10 @@ mod image;
 #[path = "../image/image.rs"]
 mod image_file;
 mod lines;
+mod newest_layout;
 mod perl;
 mod php;
 mod process;
 mod python;
 mod ractors;
 mod show;
-mod untabled;

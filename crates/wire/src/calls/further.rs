@@ -1,4 +1,5 @@
-//! Rows of counts behind the first table of a ring, for threads that call thousands of functions.
+//! Rows of counts behind the first table of a ring, for threads that call thousands of functions. Used by `calls` and
+//! `ticket`, and by the crates `agent` and `hooks`.
 //!
 //! ```text
 //!   Ring::counts    rows 0 .. 8,192: a row is looked for in PROBES places from the hash of its key on

@@ -1,4 +1,5 @@
-//! Hooks: what is patched, and what is wanted of the calls that come through.
+//! Hooks: what is patched, and what is wanted of the calls that come through. Used by `system_call`, and by most crates
+//! above.
 
 /// A hooked function or instruction. Written by the command, read by the agent; never moved, never freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What is injected into system calls: their results, or time.
+//! What is injected into system calls: their results, or time. Used by the crates `calls` and `agent`.
 
 /// In the second result of a return that a hook with [`want::INJECT`](super::want::INJECT) recorded: [`Injection`] has decided
 /// about the call. The four lowest bits say what was done: [`REPLACED`], [`DELAYED`], [`POKED`], [`SIGNALLED`].

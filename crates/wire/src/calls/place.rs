@@ -1,4 +1,5 @@
-//! Script lines: which of them a record names, and how a ring numbers them.
+//! Script lines: which of them a record names, and how a ring numbers them. Used by `further`, `pool` and others here,
+//! and by the crates `agent`, `hooks`, `calls` and `trampoline`.
 
 /// Values of [`Calls::line_policy`](super::Calls::line_policy): which frame's line is recorded with a call.
 pub mod line_policy {

@@ -1,4 +1,4 @@
-//! Memory for rings that guest and command share.
+//! The layout of the memory for rings that guest and command share. Used by the crates `hooks`, `agent` and `rss`.
 
 use super::share::Share;
 use super::{COUNTS, Count, PLACES, Place};

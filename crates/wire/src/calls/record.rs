@@ -1,4 +1,5 @@
-//! The contents of records of calls and returns: only what is requested for their function.
+//! The contents of records of calls and returns: only what is requested for their function. Used by the crates `hooks`,
+//! `agent`, `trampoline` and `calls`.
 //!
 //! ```text
 //!   ENTRY, HELD   word 1   time 0..48          the hook's number, its bits 0..16

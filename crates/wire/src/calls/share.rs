@@ -1,4 +1,4 @@
-//! What a thread in a remote call maps of the file of the pool.
+//! What a thread in a remote call maps of the file of the pool. Used by `pool`, and by the crates `hooks` and `agent`.
 
 use core::sync::atomic::AtomicU64;
 

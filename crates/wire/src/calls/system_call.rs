@@ -1,5 +1,5 @@
 //! System calls: how they are numbered, and which are open in a ring. `hooks` numbers them for the
-//! agent, which keeps the open ones.
+//! agent, which keeps the open ones. Used by the crates `agent`, `trampoline` and `hooks`.
 
 #[cfg(doc)]
 use super::{Hook, Ring};

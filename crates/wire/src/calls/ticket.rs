@@ -1,5 +1,5 @@
 //! The ticket of a counted call, in the three words of `routine::Frame::ticket`. The agent writes it; when the command
-//! leaves, it reads the tickets on the stacks of the stopped threads.
+//! leaves, it reads the tickets on the stacks of the stopped threads. Used by the crates `agent` and `hooks`.
 //!
 //! ```text
 //!   word 0   bits  0..32  the session

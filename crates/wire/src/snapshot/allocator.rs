@@ -1,4 +1,5 @@
-//! What an allocator that has taken malloc's place is asked for, in a copy of the program.
+//! What an allocator that has taken malloc's place is asked for, in a copy of the program. Used by `snapshot`, and by
+//! the crates `agent`, `dump`, `rss` and `enter`.
 //!
 //! Child and command know the questions by their places in these lists. jemalloc: `mallctl(3)`, "MALLCTL NAMESPACE"; 4096 is `MALLCTL_ARENAS_ALL`
 //! (`jemalloc/jemalloc.h`, 5.0 and later), all arenas together. tcmalloc: `GetNumericProperty` in `gperftools/malloc_extension.h`. Each answer is a

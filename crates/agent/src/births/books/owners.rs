@@ -1,4 +1,4 @@
-//! What entries rest on: code and classes by their address, until another object is born there.
+//! What entries rest on: code and classes by their address, until another object is born there. Used by `books`.
 
 use super::records::{kind_at, set_site, site_at};
 use super::{Books, key_of};

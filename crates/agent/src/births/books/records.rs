@@ -1,4 +1,4 @@
-//! Reads and writes records of the ledger, by number.
+//! Reads and writes records of the ledger, by number. Used by `rows`, `summary`, `owners` and others.
 //!
 //! All functions rely on this: a number comes from `store::append` or `store::reserve` on the same
 //! segments, so the piece that holds its record is mapped. Pieces are unmapped only by `Books::free`,

@@ -1,4 +1,4 @@
-//! Rows of counts behind a ring's first table. Layout: `wire::calls::further`.
+//! Rows of counts behind a ring's first table. Layout: `wire::calls::further`. Used by `counts` and `tables`.
 //!
 //! A signal handler may run between any two instructions here, too. So a row is taken by one exchange of the number of rows and one of
 //! its key, and is then given its place in the index by another. A row whose place a handler has taken meanwhile for the same key stays

@@ -1,4 +1,5 @@
-//! Injects into system calls what the command asks for: results instead of the kernel's, and delays.
+//! Injects into system calls what the command asks for: results instead of the kernel's, and delays. Used by
+//! `system_calls`.
 //!
 //! A call whose result is injected is not made: the probe before it makes the thread go on behind the instruction with the
 //! result in rax, so there is no moment at which the kernel has been called and the result is not set yet. The probe

@@ -1,6 +1,6 @@
 //! The short way past the probes of a system call of which only integer registers, or nothing, is recorded. Like
 //! [`quick`](super::super::quick) for functions, it uses no vector register and calls no other function. All other calls are
-//! left to [`begins`](super::begins) and [`ends`](super::ends), whose checks and records are the same.
+//! left to [`begins`](super::begins) and [`ends`](super::ends), whose checks and records are the same. Used by `calls`.
 
 use super::super::counts::Became;
 use super::super::events::{self, Which};

@@ -1,4 +1,4 @@
-//! Handles the command's requests to a PHP.
+//! Handles the command's requests to a PHP. Used by `php`.
 //!
 //! A PHP without threads has one thread and no lock, and what is requested calls nothing of it but what reads or writes single words
 //! (`vm::Door::GetHeap`). So a request is carried out where the thread stands, also in the middle of an allocation, unless it stands in our own

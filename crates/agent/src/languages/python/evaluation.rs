@@ -1,4 +1,5 @@
-//! Makes the VM evaluate the command's text ([`SCRIPT`]), and puts an exception off that cannot be raised at once.
+//! Makes the VM evaluate the command's text ([`SCRIPT`]), and puts an exception off that cannot be raised at once. Used
+//! by `jobs`.
 
 use crate::languages::functions::function;
 use crate::scripts::copy;

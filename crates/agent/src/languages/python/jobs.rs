@@ -1,4 +1,4 @@
-//! Handles the command's requests to a Python.
+//! Handles the command's requests to a Python. Used by `python`.
 //!
 //! ```text
 //!   a thread that runs, or waits with Python's lock ──► Py_AddPendingCall   the main thread does it at its next safe point

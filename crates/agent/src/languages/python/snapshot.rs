@@ -1,4 +1,5 @@
 //! The heap of a Python as a stream: each object that the collector lists, what it refers to, and what of that the collector does not list.
+//! Used by `jobs`, `births::census`, `births::counting` and others.
 //!
 //! What an object refers to its class says by `tp_traverse`, which the collector calls for the same purpose: it allocates nothing, takes no
 //! lock and changes no object (`Doc/c-api/gcsupport.rst`). Objects that cannot be part of a cycle are in no list; they are found by who refers

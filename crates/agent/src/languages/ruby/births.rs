@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `agent` | the state, one static |
 //! | `watch` | sets the hook in the VM, and what it calls |
-//! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
+//! | `birth` | books an object at its birth, and looks at it once more |
 //! | `door` | the methods by which a thread begins, reads and ends its account |
 //! | `rest` | the hook is out while nobody wants to count |
 //! | `compaction` | objects that heap compaction moves |
@@ -19,7 +19,6 @@ mod compaction;
 mod door;
 pub mod large;
 pub mod names;
-mod newborns;
 pub mod presence;
 mod rest;
 mod watch;

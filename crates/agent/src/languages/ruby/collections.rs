@@ -1,4 +1,4 @@
-//! Measures how long the VM's collector marks, by the events that the collector reports to hooks.
+//! Measures how long the VM's collector marks, by the events that the collector reports to hooks. Used by `jobs`.
 //!
 //! ```text
 //!   ENTER  START ── marks ── EXIT   …the program…   ENTER ── marks ── END_MARK ── sweeps ── EXIT

@@ -1,4 +1,4 @@
-//! Makes the VM evaluate the command's text ([`SCRIPT`]).
+//! Makes the VM evaluate the command's text ([`SCRIPT`]). Used by `jobs`.
 
 use super::births::agent::AGENT;
 use crate::scripts::copy;

@@ -1,4 +1,4 @@
-//! Handles the command's requests to a Ruby, and decides which thread of the guest does the work.
+//! Handles the command's requests to a Ruby, and decides which thread of the guest does the work. Used by `ruby`.
 //!
 //! ```text
 //!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler

@@ -1,4 +1,4 @@
-//! What the copy of a Ruby tells of its heap.
+//! What the copy of a Ruby tells of its heap. Used by `jobs`.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Calls of the VM's functions by address.
+//! Calls of the VM's functions by address. Used by `births::agent`, `collections`, `births::compaction` and others.
 //!
 //! Prototypes: Ruby's `include/ruby/debug.h` (event hooks, postponed jobs), `internal/gc.h`, `include/ruby/internal/core/rtypeddata.h`, the
 //! same from 2.7 to 4.0. All but `rb_postponed_job_register_one` and `rb_thread_call_with_gvl` require that the calling thread holds the

@@ -1,4 +1,4 @@
-//! A function that the kernel calls when the alarm of a process of ours comes.
+//! A function that the kernel calls when the alarm of a process of ours comes. Used by `snapshot::pipe`.
 
 use super::syscall;
 use core::arch::naked_asm;

@@ -1,4 +1,5 @@
-//! Confines a process of ours, so that from now on it can affect nothing but its own memory.
+//! Confines a process of ours, so that from now on it can affect nothing but its own memory. Used by
+//! `snapshot::confined`.
 
 use super::{RT_SIGPROCMASK, child, process_id, syscall};
 

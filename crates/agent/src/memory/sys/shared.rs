@@ -1,4 +1,4 @@
-//! A file in memory that a process of ours shares with the command (memfd_create(2)).
+//! A file in memory that a process of ours shares with the command (memfd_create(2)). Used by `calls::share`.
 
 use super::{MMAP, address, syscall};
 

@@ -1,9 +1,9 @@
 //! Names of sockets: the protocol and both ends, from the calls, and from the kernel's tables if the
-//! calls do not say them.
+//! calls do not say them. Used by `names`.
 
 use super::name::{More, Name};
 use process::sockets::{Socket, Sockets};
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 // include/linux/socket.h

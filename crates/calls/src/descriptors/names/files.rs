@@ -1,9 +1,9 @@
-//! Resolves paths: from a call's argument and a working directory.
+//! Resolves paths: from a call's argument and a working directory. Used by `names`.
 
 use super::name::{Device, More, Name};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use process::{guest, proc_file};
-use prototypes::{Captures, Memory as _};
+use prototypes::show::{Captures, Memory as _};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,4 +1,5 @@
-//! The name of a descriptor.
+//! The name of a descriptor: a path or the ends of a socket, with what is known of it besides. Used by `files`, `names`
+//! and others here, and by crate `report`.
 
 /// The name of a descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
-//! Messages about what was hooked in a guest, and what was not.
+//! Messages about what was hooked in a guest, and what was not. Used by `guest`, `opening`, `life::watched` and others.
 
 use super::super::unseen;
 use super::Guest;
+use crate::Error;
 use crate::allocations::is_paired;
 use crate::message::MOST_NAMED;
-use crate::{Error, Message};
+use crate::message::Message;
 use hooks::{Reason, Refused};
 use std::collections::BTreeMap;
 use std::time::Duration;

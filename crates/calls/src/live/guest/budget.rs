@@ -1,5 +1,5 @@
 //! The budget for hooks: if they take more of the guest's processor time than allowed, the functions that are called most are no longer
-//! watched.
+//! watched. Used by `guest`, `straight` and `too_hot`.
 //!
 //! The share is measured: the kernel samples the program counters of the guest's threads (`process::samples`), and those within the agent
 //! or a stub are ours. This gives the cost of all hooks together; each function's part of it is its part of all calls. One measurement

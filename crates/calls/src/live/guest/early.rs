@@ -1,7 +1,7 @@
 //! Reports a program's system calls before it can be hooked: what its tracer sees becomes events like those of
-//! hooks.
+//! hooks. Used by `bpf`, `hooked_later` and `stepped`.
 
-use super::super::known::Known;
+use super::super::lookup::Known;
 use super::super::traced::{Begun, CallStop, FirstExec, NO_RING, OF_32_BITS, Table, Told, Traced};
 use super::Guest;
 use super::plan::Plan;
@@ -12,8 +12,8 @@ use crate::signatures::Signatures;
 use process::clock;
 use process::functions::Function;
 use process::ptrace;
-use prototypes::Captures;
 use prototypes::capture::Returned;
+use prototypes::show::Captures;
 use std::cell::RefCell;
 use std::rc::Rc;
 

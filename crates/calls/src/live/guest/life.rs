@@ -1,17 +1,18 @@
 //! The events of a traced process as a whole: a library comes, a child is made, another program begins, the process ends.
+//! Used by `bpf`, `family`, `guest` and others.
 
 mod children;
 mod watched;
 
-use super::super::known::Known;
+use super::super::lookup::Known;
 use super::{Guest, options};
-use crate::Message;
 use crate::debug::{self, say};
 use crate::event::{At, End, Event, EventKind, Opened};
-use crate::live::beside::Kernel;
-use crate::live::bpf::seen::Programs;
+use crate::live::bpf::programs::Programs;
+use crate::live::kernel_count::CountingProgram;
 use crate::live::leads::Leads;
 use crate::live::traced::FirstExec;
+use crate::message::Message;
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::source::Count;
@@ -45,7 +46,7 @@ pub struct Shared<'a> {
     /// BPF programs, if they are used.
     pub programs: Programs,
     /// The one that counts beside hooks, while it is used.
-    pub kernel: Kernel,
+    pub kernel: CountingProgram,
     /// What is known of processes that are seen by ptrace before they are hooked.
     pub leads: Leads,
 }

@@ -1,9 +1,10 @@
-//! Decides which script line a call gets: the application's, or the nearest on request.
+//! Decides which script line a call gets: the application's, or the nearest on request. Used by `plan` and
+//! `tracing_options`.
 
 use crate::options::Options;
-use prototypes::Condition;
 use prototypes::capture::Source;
 use prototypes::capture::condition::{How, Length, Step};
+use prototypes::condition::Condition;
 use wire::calls::line_policy;
 
 /// How the hooks of one guest choose the script line of a call. Conditions refer to the tests by their index in `tests`, so hooks depend on

@@ -1,6 +1,6 @@
 //! A process that runs is hooked: one that is opened, and one that was seen by ptrace until now and stands still for that.
 
-use super::{Guest, Shared, held, options};
+use super::{Guest, Shared, open_descriptors, options};
 use crate::Error;
 use hooks::Tracing;
 use inject::tracee::Tracee;
@@ -23,7 +23,7 @@ impl Guest {
         guest.count_beside(&shared.kernel);
         if guest.held.is_some() {
             // Without the list nothing could be said of what stays open.
-            held::numbers(pid)?;
+            open_descriptors::numbers(pid)?;
         }
         let found = guest.say_unknown();
         let wanted = guest.wanted(signatures);
@@ -52,7 +52,7 @@ impl Guest {
         refused.extend(places);
         if guest.held.is_some() {
             // What it opens from now on is seen.
-            guest.held = Some(held::before(pid));
+            guest.held = Some(open_descriptors::before(pid));
         }
         if !guest.quiet {
             if guest.sees_nothing_ever() {

@@ -1,8 +1,8 @@
 //! Finds databases that a process is connected to although none of the functions that a preset names for them is hooked:
 //! drivers written in the script's language call no function that could be hooked, and their statements would be missing
-//! without a message.
+//! without a message. Used by `guest`.
 
-use super::held;
+use super::open_descriptors;
 use crate::options::Options;
 use process::functions::Function;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl Peers {
         if silent.is_empty() {
             return None;
         }
-        let held = held::after(pid, memory).unwrap_or_default();
+        let held = open_descriptors::after(pid, memory).unwrap_or_default();
         let (peer, begin) = held.into_values().find_map(|what| {
             let is_to =
                 |(end, _): &&&(String, String)| what.starts_with("tcp to ") && what.ends_with(end);

@@ -1,20 +1,23 @@
-//! Decides what is wanted of each function that is hooked: which registers, which copies, which calls.
+//! Decides what is wanted of each function that is hooked: which registers, which copies, which calls. Used by `guest`,
+//! `early` and `traced`.
 
 use super::super::callers;
 use super::super::names::{self, Names};
 use super::line_policy::LinePolicy;
 use crate::conditions::{CallTest, Conditions};
+use crate::message::{Message, Messages};
 use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::tamper::{Inject, words_of};
-use crate::{Message, Messages};
 use hooks::probes::Probe;
 use hooks::{PROBE, Role, Tracing, Wanted};
 use inject::heartbeat;
 use process::functions::Function;
+use prototypes::Detail;
+use prototypes::location::{Half, Location};
 use prototypes::outcome;
-use prototypes::{Detail, Half, Kind, Location, Prototype, Type};
+use prototypes::types::{Kind, Prototype, Type};
 use std::collections::{BTreeMap, HashSet};
 use wire::calls::record::RecordedRegisters;
 use wire::calls::want;

@@ -1,7 +1,7 @@
-//! Decodes what follows the fixed part of a record (`wire::calls`).
+//! Decodes what follows the fixed part of a record (`wire::calls`). Used by `guest` and `straight`.
 
-use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 
 /// Returns the first words, zeros if they are missing, and the rest.
 fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {

@@ -1,5 +1,6 @@
 //! `--record` when nothing else is done with a call: its record goes from the ring into the file as it is, without becoming an
-//! [`Event`](crate::Event). The meaning of a hook and a return address is looked up when they first occur.
+//! [`Event`](crate::event::Event). The meaning of a hook and a return address is looked up when they first occur. Used
+//! by `recorded` and `guest`.
 //!
 //! Records are taken one ring after the other, because the file keeps rings apart. While a ring is read nothing can be looked up in the
 //! guest. So a record that needs that, and all that follow it in its ring, are put aside until the ring has been read, and become events
@@ -8,7 +9,7 @@
 #[cfg(test)]
 mod counted;
 
-use super::super::known::Known;
+use super::super::lookup::Known;
 use super::budget::Budget;
 use super::record::{arguments, results};
 use super::vforks::Vforks;

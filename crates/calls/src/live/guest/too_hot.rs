@@ -1,8 +1,9 @@
-//! Takes out functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)).
+//! Takes out functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)). Used by
+//! `life::watched`.
 
 use super::Guest;
 use super::budget::hottest;
-use crate::Message;
+use crate::message::Message;
 use std::cmp::Reverse;
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Converts the options of a run to those of hooks.
+//! Converts the options of a run to those of hooks. Used by `guest`, `life` and `opening`.
 
 use super::super::callers;
 use super::line_policy::LinePolicy;

@@ -1,4 +1,5 @@
 //! Children of vfork: until they run another program or end, they run in their parent's memory and write to its ring.
+//! Used by `guest` and `straight`.
 
 use crate::event::At;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,5 @@
-//! A process whose tracer sees its life and its signals, while BPF programs count its system calls, or tell them.
+//! A process whose tracer sees its life and its signals, while BPF programs count its system calls, or tell them. Used
+//! by `stepped`, `hooked_later`, `life` and others.
 //!
 //! Its threads stop where a process, a thread or a program begins or ends, and at signals; at none of their calls. What the programs in the
 //! kernel have told until then is reported before such an event. So the order of a process's events is that in which they happened.
@@ -8,7 +9,7 @@
 //!
 //! A child that a told process has made is stepped until it runs a program of its own or makes a child itself: what its exec points to is read
 //! while it stands, as the programs could not read what is not in its memory yet, and at the end of an exec it is gone. Or until it has made
-//! some calls of its own ([`super::led`]).
+//! some calls of its own ([`super::hooked_later`]).
 
 use super::Stepped;
 use crate::event::{Event, EventKind, Return};

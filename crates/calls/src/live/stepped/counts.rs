@@ -1,5 +1,5 @@
 //! Counts how often each system call was made, how long the calls took and how many failed, if calls are not
-//! reported one by one.
+//! reported one by one. Used by `stepped`.
 
 use crate::live::traced::{Begun, Told};
 use crate::source::Count;

@@ -1,8 +1,8 @@
-//! Leaves a stepped process: on request, or at an exec.
+//! Leaves a stepped process: on request, or at an exec. Used by `life`.
 
 use super::Stepped;
-use crate::Message;
 use crate::event::{End, Event, EventKind, OfThread};
+use crate::message::Message;
 use inject::lifecycle::{Turn, Watched};
 use inject::tracee::Tracee;
 use process::ptrace;

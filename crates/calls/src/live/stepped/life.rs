@@ -1,4 +1,5 @@
-//! What becomes of a stepped process: new threads and children, another program in its place, ends.
+//! What becomes of a stepped process: new threads and children, another program in its place, ends. Used by `stepped`
+//! and `left`.
 
 use super::{CHILDREN, Look, Stepped, Thread};
 use crate::event::{At, End, Event, EventKind, OfThread};

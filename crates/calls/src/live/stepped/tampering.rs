@@ -1,12 +1,13 @@
-//! Injects into the system calls of one thread, as strace does: everything that strace can inject.
+//! Injects into the system calls of one thread, as strace does: everything that strace can inject. Used by `stepped`
+//! and `reported`.
 //!
 //! At the start of a call whose result is injected, its number is set to -1, which is no call, and the result is put into rax at the
 //! same time: the kernel leaves rax unchanged (`do_syscall_64`, arch/x86/entry/common.c), so the call has its result even if lancet
 //! dies before it ends. A signal with which the thread is set going is pending when the call begins, and interrupts a call that waits.
 
-use crate::Messages;
 use crate::live::traced::OF_32_BITS;
 use crate::message::Message;
+use crate::message::Messages;
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::tamper::{Inject, Poke, Tampered, last_of};
@@ -47,7 +48,7 @@ impl Injections {
                 inject,
             })
         };
-        let by_number = prototypes::system_calls()
+        let by_number = prototypes::bundle::system_calls()
             .filter_map(|(number, name)| Some((u64::from(number), injected(name)?)));
         Injections {
             by_number: by_number.collect(),

@@ -7,7 +7,7 @@ use process::functions::Function;
 #[test]
 fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
     let signatures = Signatures::read(&[], false).expect("there are no files to read");
-    let all = prototypes::system_calls().map(|(number, name)| {
+    let all = prototypes::bundle::system_calls().map(|(number, name)| {
         let function = Function {
             name: name.into(),
             module: SYSTEM.into(),
@@ -92,7 +92,7 @@ fn programs_in_the_kernel_know_every_word() {
         callers: false,
     };
     let mut seen = 0;
-    for (number, name) in prototypes::system_calls() {
+    for (number, name) in prototypes::bundle::system_calls() {
         let function = Function {
             name: name.into(),
             module: SYSTEM.into(),

@@ -1,4 +1,4 @@
-//! A PHP whose births are counted by the agent: how it is opened, and what the agent is asked.
+//! A PHP whose births are counted by the agent: how it is opened, and what the agent is asked. Used by `entry`.
 
 use super::{Found, Php};
 use crate::counted::Counted;

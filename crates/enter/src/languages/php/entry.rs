@@ -1,4 +1,4 @@
-//! What a PHP can be asked for: its row of the table.
+//! What a PHP can be asked for: its row of the table. Used by `languages`.
 
 use super::counted;
 use crate::languages::entry::{Count, Entry};

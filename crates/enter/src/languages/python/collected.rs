@@ -1,4 +1,5 @@
 //! Brings a Python to collect its garbage by itself, where its main thread waits in a call and so cannot be made to.
+//! Used by `counted`.
 //!
 //! The counts by which the VM decides when it collects, and what, are raised, so that some objects later it collects all garbage, on the thread
 //! that makes them and where one of its own collections may come ([`vm::python::Automatic`]). That collection sets the counts back. Where no

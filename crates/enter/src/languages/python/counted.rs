@@ -1,4 +1,5 @@
-//! A Python whose births are counted by the agent: how it is opened, and what the agent is asked.
+//! A Python whose births are counted by the agent: how it is opened, and what the agent is asked. Used by `entry` and
+//! `collected`.
 //!
 //! The agent puts functions of its own in front of the VM's allocators, so it is asked to begin, to count and to leave at safe points, with
 //! the VM's lock.

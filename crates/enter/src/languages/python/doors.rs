@@ -1,4 +1,5 @@
-//! The proofs that a door into a Python is open where its main thread stands ([`vm::Door`]).
+//! The proofs that a door into a Python is open where its main thread stands ([`vm::Door`]). Used by `python` and
+//! `counted`.
 //!
 //! **`PyGILState_Ensure`**: the thread is blocked in a system call, without Python's lock, in no wait for a lock of Python's own, and no
 //! foreign code lies between that call and Python. Code of the program itself may lie there, if the thread runs no Python at all: a server

@@ -1,4 +1,4 @@
-//! What a Python can be asked for: its row of the table.
+//! What a Python can be asked for: its row of the table. Used by `languages`.
 
 use super::{Python, counted, snapshot};
 use crate::languages::entry::{Copy, Count, Entry};

@@ -1,4 +1,4 @@
-//! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
+//! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]). Used by `entry`.
 
 use super::Python;
 use crate::copied::{Asking, Copied};

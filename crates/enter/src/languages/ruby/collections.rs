@@ -1,4 +1,4 @@
-//! Measures the garbage collections of an open guest.
+//! Measures the garbage collections of an open guest. Used by `entry`.
 
 use super::Ruby;
 use crate::opening::Opening;

@@ -1,4 +1,4 @@
-//! A Ruby whose births are counted: what the agent is asked.
+//! A Ruby whose births are counted: what the agent is asked. Used by `entry`.
 
 use super::{Ruby, SCRATCH};
 use crate::counted::Counted;

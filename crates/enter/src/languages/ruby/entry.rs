@@ -1,4 +1,4 @@
-//! What a Ruby can be asked for: its row of the table.
+//! What a Ruby can be asked for: its row of the table. Used by `languages`.
 
 use super::{collections, counted, evaluation, snapshot};
 use crate::languages::entry::{Copy, Count, Entry};

@@ -1,4 +1,4 @@
-//! Makes an open guest evaluate Ruby.
+//! Makes an open guest evaluate Ruby. Used by `entry`.
 
 use super::Ruby;
 use crate::interpreter::Interpreter;

@@ -1,4 +1,5 @@
 //! Finds what the agent needs of a running Ruby: the addresses of its functions, the facts for its reader, and reasons against opening it.
+//! Used by `ruby`.
 //!
 //! The guest is not stopped for it, and runs meanwhile unless we have started it. A table that is changed at that moment may look damaged, so
 //! what cannot be read of the VM's facts is read again, up to 20 times.

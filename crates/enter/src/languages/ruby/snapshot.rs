@@ -1,4 +1,5 @@
-//! Makes an open guest copy itself; its heap is read from the copy while the guest goes on ([`wire::snapshot`]).
+//! Makes an open guest copy itself; its heap is read from the copy while the guest goes on ([`wire::snapshot`]). Used
+//! by `entry`.
 
 use super::Ruby;
 use crate::copied::{Asking, Copied};

@@ -1,4 +1,4 @@
-//! How a request reaches the agent, and how the agent gets the VM's lock.
+//! How a request reaches the agent, and how the agent gets the VM's lock. Used by `ruby`.
 //!
 //! ```text
 //!   us                               guest

@@ -1,4 +1,4 @@
-//! Reads the notes of a core file, which describe the process.
+//! Reads the notes of a core file, which describe the process. Used by `core`.
 //!
 //! | note | holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! What a suspect holds, or what a group is: objects of one type, and who holds most of them.
+//! What a suspect holds, or what a group is: objects of one type, and who holds most of them. Used by `suspects`, and
+//! by `report::heap::suspects`.
 
 use std::collections::HashMap;
 

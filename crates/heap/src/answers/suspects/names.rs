@@ -1,5 +1,6 @@
 //! Classes, modules and packages with many names that differ in nothing but their numbers: a program that defines a method, a class or a
 //! package for each template, request or job, and never takes it away. The VM's table of all modules is such a one, too.
+//! Used by `suspects`.
 //!
 //! Neither those that have the names nor what they lead to is suspected otherwise, because all of that is in every process. What nobody
 //! writes by hand is five hundred names as `_inline_template_12_9f3c`, `_inline_template_13_08aa`.

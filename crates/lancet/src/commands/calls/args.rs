@@ -1,10 +1,12 @@
-//! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
+//! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks. Used by `commands` and
+//! `run`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use prototypes::{Condition, ConditionError, Filter, FilterError};
+use prototypes::condition::{Condition, ConditionError};
+use prototypes::filter::{Filter, FilterError};
 
 use crate::cli::duration::parse;
 use crate::cli::format::{flaw_of_flags, lacks_form, one_of};
@@ -14,9 +16,11 @@ use crate::watching::args::{Common, SHOW, TIME, WHICH};
 use crate::watching::flags::most_wait;
 use calls::consumer::Consumer;
 use calls::debug::Debug;
+use calls::message::Messages;
+use calls::options::Options;
 use calls::preset::Preset;
+use calls::signatures::Signatures;
 use calls::summary::{Order, Rows};
-use calls::{Messages, Options, Signatures};
 use report::calls::formats::LTRACE;
 use report::calls::{FORMATS, Format, Layout, Summary};
 use report::forms::{Chosen, Form};

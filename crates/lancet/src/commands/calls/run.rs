@@ -1,4 +1,4 @@
-//! What `lancet calls` does that needs no watching: the list of `-D help`, and `--now`.
+//! What `lancet calls` does that needs no watching: the list of `-D help`, and `--now`. Used by `commands`.
 
 use super::CallsArgs;
 use crate::exit::Usage;

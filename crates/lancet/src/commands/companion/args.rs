@@ -1,4 +1,4 @@
-//! The command line of `lancet companion`.
+//! The command line of `lancet companion`. Used by `commands` and `run`.
 
 use std::path::PathBuf;
 

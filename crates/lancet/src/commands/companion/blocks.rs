@@ -1,4 +1,4 @@
-//! Births of the guest's blocks.
+//! Counts the births of blocks that the guest marks in its code. Used by `run`.
 //!
 //! The guest is opened by its first block and stays open for some seconds after its last one, so that the next one costs no
 //! more than an exchange of two lines.

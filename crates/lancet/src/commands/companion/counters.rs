@@ -1,4 +1,5 @@
-//! What one thread of the program calls between two marks that it sets: how often, for how long, how many bytes.
+//! What one thread of the program calls between two marks that it sets: how often, for how long, how many bytes. Used
+//! by `watches`.
 //!
 //! ```text
 //!   thread A   mark 7 ── read ── mysql_send_query … mysql_read_query_result ── mark 8      between 7 and 8: 1 read, 1 query

@@ -1,4 +1,4 @@
-//! Requests and answers: one JSON object a line, both ways.
+//! Requests and answers: one JSON object a line, both ways. Used by `run`, `blocks` and `watches`.
 //!
 //! ```text
 //!   guest      {"id":7,"do":"count","block":3}

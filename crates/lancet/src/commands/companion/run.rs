@@ -1,4 +1,4 @@
-//! Serves requests, one after the other, until the program ends.
+//! Serves requests, one after the other, until the program ends. Used by `commands`.
 
 use std::io;
 use std::process::{Command, Stdio};

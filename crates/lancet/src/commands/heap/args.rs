@@ -1,4 +1,4 @@
-//! The flags of `lancet heap`, and what they amount to.
+//! The flags of `lancet heap`, and what they amount to. Used by `run`, `commands` and `ledger`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `lancet heap -p PID --rss`: what resident memory is used for.
+//! `lancet heap -p PID --rss`: what resident memory is used for. Used by `run`.
 
 use anyhow::bail;
 use dump::Opened;

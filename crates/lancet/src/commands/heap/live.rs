@@ -1,4 +1,4 @@
-//! The snapshot of a running process: made, its cost said, written to a file.
+//! The snapshot of a running process: made, its cost said, written to a file. Used by `run` and `args`.
 
 use std::io::{BufWriter, Write};
 use std::panic::resume_unwind;

@@ -1,4 +1,4 @@
-//! Reads a snapshot, finds the answers, and writes those that were asked for.
+//! Reads a snapshot, finds the answers, and writes those that were asked for. Used by `commands` and `ledger`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `--when`: waits until a process has so much in memory, or grows so fast.
+//! `--when`: waits until a process has so much in memory, or grows so fast. Used by `args`, `run` and `live`.
 //!
 //! `/proc/PID/statm` is read four times a second, which costs some 20 µs each; the process is not touched. Its end is seen by a pidfd.
 

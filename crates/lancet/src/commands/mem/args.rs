@@ -1,4 +1,4 @@
-//! The flags of `lancet mem`, and what they amount to.
+//! The flags of `lancet mem`, and what they amount to. Used by `commands`, `attached`, `run` and others.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

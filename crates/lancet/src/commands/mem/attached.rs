@@ -1,4 +1,4 @@
-//! What `lancet mem` says of the running processes that it has opened ([`births::attached`]).
+//! What `lancet mem` says of the running processes that it has opened ([`births::attached`]). Used by `run`.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

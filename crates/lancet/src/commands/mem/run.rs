@@ -1,4 +1,5 @@
-//! Opens running processes, and reports until it is time to leave; or starts a program.
+//! Opens running processes, and reports until it is time to leave; or starts a program. Used by `commands` and
+//! `started`.
 
 use std::time::Instant;
 

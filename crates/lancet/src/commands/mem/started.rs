@@ -1,4 +1,4 @@
-//! `lancet mem -- PROGRAM`: a program we start, watched from its first Ruby line to its end.
+//! `lancet mem -- PROGRAM`: a program we start, watched from its first Ruby line to its end. Used by `run`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

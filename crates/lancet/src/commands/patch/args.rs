@@ -1,4 +1,4 @@
-//! The flags of `lancet patch`.
+//! The flags of `lancet patch`. Used by `run`, `script` and `commands`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

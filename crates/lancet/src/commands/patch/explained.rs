@@ -1,4 +1,4 @@
-//! What can go wrong, in words.
+//! What can go wrong with a patch, with what the user can do about it. Used by `new`, `run` and `script`.
 
 use patch::Error;
 

@@ -1,10 +1,10 @@
-//! `--new`: writes a source file with the prototype of a function of the process.
+//! `--new`: writes a source file with the prototype of a function of the process. Used by `run`.
 
 use std::fs::File;
 use std::io::Write;
 
 use anyhow::Context;
-use calls::Signatures;
+use calls::signatures::Signatures;
 use patch::{Guest, Request};
 use report::patch::{Language, Subject, template};
 

@@ -1,4 +1,4 @@
-//! `--plan fix.toml`: what is to be replaced, in a file.
+//! `--plan fix.toml`: what is to be replaced, in a file. Used by `run`.
 //!
 //! ```toml
 //! wait = "10s"            # both as the options of these names, which come first

@@ -1,4 +1,4 @@
-//! Applying, listing and undoing, in one process after the other.
+//! Applying, listing and undoing, in one process after the other. Used by `commands` and `script`.
 
 use std::io::Write;
 use std::thread::sleep;

@@ -1,4 +1,4 @@
-//! Functions of the script: applying, listing and undoing.
+//! Functions of the script: applying, listing and undoing. Used by `run`.
 
 use anyhow::bail;
 use inject::Image;

@@ -1,4 +1,4 @@
-//! The flags of `lancet profile`.
+//! The flags of `lancet profile`. Used by `commands` and `run`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Looks again and again, or reads what was saved, and writes where threads ran.
+//! Looks again and again, or reads what was saved, and writes where threads ran. Used by `commands`.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! The flags of `lancet stack`, and what they amount to.
+//! The flags of `lancet stack`, and what they amount to. Used by `commands`, `files`, `live` and others.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

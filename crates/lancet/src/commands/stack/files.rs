@@ -1,4 +1,4 @@
-//! Finds and opens the files whose frames are to be ranked.
+//! Finds and opens the files whose frames are to be ranked. Used by `run`.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The stacks of running processes and in core files.
+//! The stacks of running processes and in core files. Used by `run`.
 
 use std::collections::BTreeSet;
 use std::io::Write;

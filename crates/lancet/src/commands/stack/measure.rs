@@ -1,4 +1,4 @@
-//! Times the collections of a running process.
+//! Times the collections of a running process. Used by `live`.
 //!
 //! The agent that `lancet mem` puts in sets another hook here, on the collector's own events; nothing else is hooked.
 //! It says how long each collection *marked*: that is where stacks are scanned. Sweeping is done later, in pieces, and

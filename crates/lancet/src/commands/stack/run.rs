@@ -1,4 +1,4 @@
-//! Decides from the targets what is meant: running processes, core files, or files to be ranked.
+//! Decides from the targets what is meant: running processes, core files, or files to be ranked. Used by `commands`.
 
 use std::path::Path;
 

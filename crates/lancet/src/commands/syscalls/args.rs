@@ -1,4 +1,5 @@
-//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks.
+//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks. Used by `commands`,
+//! `asks` and `way`.
 
 use super::expressions::{self, Expression, expression};
 use super::inject::{self, Of};
@@ -13,12 +14,14 @@ use crate::watching::args::{Common, SHOW, WHICH};
 use crate::watching::flags::kept_of_strings;
 use calls::consumer::Consumer;
 use calls::descriptors::names::Asking;
+use calls::message::Messages;
+use calls::options::{By, Options};
 use calls::preset::Preset;
+use calls::signatures::Signatures;
 use calls::summary::Rows;
 use calls::tamper::Inject;
-use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
-use prototypes::Filter;
+use prototypes::filter::Filter;
 use report::forms::Form;
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate,

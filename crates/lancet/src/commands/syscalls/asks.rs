@@ -1,4 +1,5 @@
-//! What follows from several flags of `lancet syscalls` together: who watches, and what nothing is said of.
+//! What follows from several flags of `lancet syscalls` together: who watches, and what nothing is said of. Used by
+//! `args` and `way`.
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};

@@ -1,4 +1,4 @@
-//! What `-e` says.
+//! The expressions of `-e`: what each of strace's qualifiers says. Used by `args`, `asks`, `shown` and others.
 
 use super::inject::{self, Of};
 use super::shown::{ProcessKinds, descriptor_kinds, process_kinds};

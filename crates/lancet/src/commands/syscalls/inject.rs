@@ -1,4 +1,4 @@
-//! `-e inject=`, `-e fault=` and `--inject`: what they say.
+//! `-e inject=`, `-e fault=` and `--inject`: what they say. Used by `args` and `expressions`.
 //!
 //! ```text
 //!   SET[:error=ERRNO][:retval=N][:signal=SIGNAL][:syscall=CALL][:when=FIRST[..LAST][+[STEP]]][:delay_enter=TIME][:delay_exit=TIME]
@@ -12,7 +12,7 @@
 use calls::signals;
 use calls::tamper::{Inject, NEVER, Poke};
 use nix::errno::Errno;
-use prototypes::Condition;
+use prototypes::condition::Condition;
 use std::time::Duration;
 use syscalls::Trace;
 

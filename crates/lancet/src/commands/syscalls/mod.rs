@@ -1,4 +1,4 @@
-//! `lancet syscalls`: which line makes these system calls, with what, and how long do they take?
+//! `lancet syscalls`: which line makes these system calls, with what, and how long do they take? Used by `commands`.
 //!
 //! The work is done by crate `calls`, which hooks the `syscall` instructions; the text is that of crate `syscalls`. Here
 //! are strace's letters.

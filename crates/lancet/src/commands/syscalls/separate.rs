@@ -1,4 +1,4 @@
-//! A file for each thread (`-ff -o FILE`): `FILE.TID`.
+//! A file for each thread (`-ff -o FILE`): `FILE.TID`. Used by `args`.
 
 use crate::ui::file::Appended;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
 //! strace's letters for what is shown of each call beside its text: names of descriptors and processes, a table behind the
-//! lines, files for threads.
+//! lines, files for threads. Used by `expressions` and `args`.
 
 use super::expressions::{Expression, word};
 use crate::cli::format::one_of;

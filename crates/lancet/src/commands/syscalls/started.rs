@@ -1,4 +1,4 @@
-//! strace's letters for how a program is started, and where lancet is meanwhile.
+//! strace's letters for how a program is started, and where lancet is meanwhile. Used by `args`.
 
 use super::expressions;
 use crate::watching::args::TARGET;

@@ -1,8 +1,8 @@
-//! How system calls are seen: by hooks, by BPF, by ptrace.
+//! How system calls are seen: by hooks, by BPF, by ptrace. Used by `args`.
 
 use super::args::SyscallsArgs;
 use crate::watching::args::TARGET;
-use calls::By;
+use calls::options::By;
 use clap::{Args, ValueEnum};
 
 /// Bytes of a text that BPF programs tell of programs that are followed.

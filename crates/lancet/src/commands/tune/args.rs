@@ -1,4 +1,4 @@
-//! The flags of `lancet tune`, and what they amount to.
+//! The flags of `lancet tune`, and what they amount to. Used by `commands`, `change`, `events` and others.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `--apply` and `--undo`: makes changes and takes them back, a line of output for each.
+//! `--apply` and `--undo`: makes changes and takes them back, a line of output for each. Used by `run`.
 
 use std::env;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `--events`: processes as they come and go.
+//! `--events`: processes as they come and go. Used by `run`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! One audit, or one after the other until something ends it.
+//! One audit, or one after the other until something ends it. Used by `change` and `commands`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! A file that is made once and appended to many times, and is open only meanwhile.
+//! A file that is made once and appended to many times, and is open only meanwhile. Used by
+//! `commands::syscalls::separate`.
 //!
 //! Its name is looked up each time, and whoever may write to its folder can put something else there in between. So what
 //! is found must be the file that was made: the same inode, ours, with no other name. A link is not followed, and a pipe

@@ -1,4 +1,4 @@
-//! Where a file of ours is to be: a name in a folder that is open.
+//! Where a file of ours is to be: a name in a folder that is open. Used by `file` and `whole`.
 //!
 //! lancet is often root, and a name that the user gives may lead through folders of others (`/tmp`, a home, an application's spool). There
 //! somebody else may put a symbolic link in the place of a folder, and a file of ours would be made, or one of root's replaced, wherever

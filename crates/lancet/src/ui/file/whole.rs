@@ -1,4 +1,5 @@
-//! A file that has its name when it is whole.
+//! A file that gets its name only when it is whole, so that nobody reads a half. Used by `commands::heap::live`,
+//! `commands::heap::run` and `commands::profile::run`.
 //!
 //! A snapshot that was cut by a full disk, a limit or a kill is of no use, and under the name that the user gave it looks like one that is.
 //! So it is written without a name (`O_TMPFILE`, open(2)), or where the file system has no such files under a name beside the wanted one, and gets

@@ -36,7 +36,7 @@ fn explain(error: &io::Error) -> String {
 /// Room is refused, and nothing of what was written is dropped.
 #[test]
 fn what_must_be_whole_is_asked_room_for() {
-    use calls::Destination;
+    use calls::recorder::Destination;
     let (mut reader, writer) = pipe().unwrap();
     let (mut queue, written) = queued(writer, Kind::Whole, Duration::from_millis(50), explain);
     let chunk = vec![b'x'; 256 << 10];

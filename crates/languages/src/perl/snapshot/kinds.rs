@@ -1,4 +1,4 @@
-//! The kinds of SVs: their names, and how the snapshot classifies them.
+//! The kinds of SVs: their names, and how the snapshot classifies them. Used by `walk`.
 
 use heap::{Builder, KindId, Role};
 use vm::perl::heap::Sort;

@@ -1,9 +1,10 @@
-//! Makes objects of SVs: containers first, because they decide which references are shown as parts of them.
+//! Makes objects of SVs: containers first, because they decide which references are shown as parts of them. Used by
+//! `roots` and `snapshot`.
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use crate::snapshot::outer_references::OuterReferences;
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
@@ -51,7 +52,7 @@ impl<'a> Walk<'a> {
         perl: &'a Perl<'a, Frozen<'a>>,
         heap: &'a Heap,
         builder: Builder,
-        found: &Found,
+        found: &HeapSource,
     ) -> Self {
         Walk {
             perl,

@@ -1,4 +1,4 @@
-//! The blocks that PHP's allocator has handed out, and their sizes.
+//! The blocks that PHP's allocator has handed out, and their sizes. Used by `snapshot`, `kinds` and `walk`.
 
 use crate::snapshot::frozen::Frozen;
 use foldhash::{HashMap, HashSet};

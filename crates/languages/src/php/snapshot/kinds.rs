@@ -1,5 +1,5 @@
 //! The kinds of things in a PHP's heap: their names, which are those of `gettype` where it has one, and how the snapshot
-//! classifies them.
+//! classifies them. Used by `walk`, `snapshot` and `roots`.
 
 use super::blocks::Blocks;
 use heap::{Builder, KindId, Role, RootKind, RootName};

@@ -1,9 +1,9 @@
-//! Makes objects of everything that variables and the list of objects lead to.
+//! Makes objects of everything that variables and the list of objects lead to. Used by `snapshot` and `roots`.
 
 use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use crate::snapshot::outer_references::{OuterReferences, Why};
 use crate::snapshot::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         places: Places,
         blocks: Blocks<'a>,
         builder: Builder,
-        found: &Found,
+        found: &HeapSource,
     ) -> Self {
         Walk {
             php,

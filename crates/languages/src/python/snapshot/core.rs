@@ -1,12 +1,12 @@
-//! The heap of a Python from a core file of it.
+//! The heap of a Python from a core file of it. Used by `python`.
 //!
 //! No function can be called there. Instead of `tp_traverse`, crate `vm` reads references: everything that has a name, and the declared
 //! members of C types. Objects with other references have a higher count than references found, and are shown as held by C code.
 
 use super::Maker;
 use super::kinds::Class;
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use foldhash::HashSet;
 use heap::{Builder, Snapshot};
 use std::rc::Rc;
@@ -23,8 +23,8 @@ const SMALLEST: u64 = 16;
 ///
 /// # Errors
 /// It cannot be read, or the deadline has passed.
-pub fn read(facts: Facts, found: &Found, builder: Builder) -> Result<Snapshot, String> {
-    let Found { bytes, until, .. } = *found;
+pub fn read(facts: Facts, found: &HeapSource, builder: Builder) -> Result<Snapshot, String> {
+    let HeapSource { bytes, until, .. } = *found;
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: Error| error.to_string();
     let python = Python::new(&frozen, facts).map_err(unreadable)?;

@@ -1,4 +1,5 @@
-//! The classes met so far: the memory layout of their objects, their kind, and the names of their members.
+//! The classes met so far: the memory layout of their objects, their kind, and the names of their members. Used by
+//! `snapshot`, `core` and `namespaces`.
 
 use foldhash::HashMap;
 use heap::{Builder, KindId, Role, TextId};

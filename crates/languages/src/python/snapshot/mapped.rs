@@ -1,4 +1,5 @@
 //! How much of what objects have mapped is in memory: of `mmap.mmap`, whose size says what may be used and not what is.
+//! Used by `snapshot`.
 
 use process::pagemap::{Page, Pagemap};
 use std::cell::Cell;

@@ -1,5 +1,5 @@
 //! Finds to what each dict belongs, and the name of each cell's variable. Only the objects that refer to dicts and cells know it, so all
-//! objects are read for this first.
+//! objects are read for this first. Used by `snapshot` and `names`.
 
 use super::kinds::Kinds;
 use foldhash::HashMap;

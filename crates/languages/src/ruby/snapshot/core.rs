@@ -1,4 +1,4 @@
-//! The heap of a Ruby from a core file of it.
+//! The heap of a Ruby from a core file of it. Used by `ruby`.
 //!
 //! No function can be called there, so crate `vm` reads references: everything that has a name, what Procs and methods hold, and for other
 //! objects the words of the slot that are addresses of objects. Not read are compiled code and what objects of C types hold (`dmark`). Some
@@ -10,8 +10,8 @@ use super::names::each_named;
 use super::ractors::{Ractors, runs};
 use super::slots::Slots;
 use super::{HeapSlot, Maker};
-use crate::snapshot::found::Found;
 use crate::snapshot::frozen::Frozen;
+use crate::snapshot::heap_source::HeapSource;
 use foldhash::HashSet;
 use heap::{Builder, Role, RootKind, RootName, Snapshot};
 use std::ops::Range;
@@ -26,7 +26,7 @@ const MOST_WORDS: u64 = 1 << 24;
 ///
 /// # Errors
 /// The heap cannot be read, or it took longer than until then.
-pub fn read(facts: Facts, found: &Found, builder: Builder) -> Result<Snapshot, String> {
+pub fn read(facts: Facts, found: &HeapSource, builder: Builder) -> Result<Snapshot, String> {
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: vm::ruby::Unsupported| error.to_string();
     let plain = Ruby::new(&frozen, facts).map_err(unreadable)?;
@@ -65,7 +65,7 @@ struct Walk<'a> {
     maker: Maker<'a>,
     slots: Slots,
     ractors: Ractors,
-    found: &'a Found<'a>,
+    found: &'a HeapSource<'a>,
     /// Addresses that the object read at present refers to by name.
     named: HashSet<u64>,
     references: Vec<u64>,

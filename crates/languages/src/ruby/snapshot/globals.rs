@@ -1,5 +1,5 @@
 //! Finds data of the VM that has no exported symbol, by searching the VM's variables: the names of global variables by what they
-//! refer to, and shapes.
+//! refer to, and shapes. Used by `core` and `snapshot`.
 
 use crate::snapshot::frozen::Frozen;
 use foldhash::HashMap;

@@ -1,5 +1,5 @@
 //! The kind of each object: the VM's name of its type, as `ObjectSpace.dump_all` writes it; for an internal object with its purpose
-//! (`IMEMO:env`), for one of a C type with the name of that type (`DATA:VM/thread`).
+//! (`IMEMO:env`), for one of a C type with the name of that type (`DATA:VM/thread`). Used by `snapshot` and `names`.
 
 use crate::snapshot::stream::HeapSlot;
 use foldhash::HashMap;

@@ -1,4 +1,5 @@
 //! The memory that a Ruby has allocated for objects in addition to their slots, by kind: `rb_obj_memsize_of` of each minus its slot.
+//! Used by `snapshot`.
 //!
 //! All of it comes from malloc, except the stacks of fibers. malloc adds eight bytes to each piece and rounds up to a multiple of 16 and to
 //! 32 at least (`request2size`, `malloc/malloc.c` of glibc). Each object is taken to have one piece. That holds for Strings, Arrays, plain

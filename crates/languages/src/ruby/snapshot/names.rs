@@ -1,4 +1,5 @@
-//! Names references: those that the VM reports are joined by their targets to those that `vm` can name.
+//! Names references: those that the VM reports are joined by their targets to those that `vm` can name. Used by
+//! `snapshot` and `core`.
 
 use super::Maker;
 use super::kinds::Kinds;

@@ -1,4 +1,5 @@
 //! Who holds what in a core file of several Ractors: the VM holds the Ractors, each of these its threads, and each thread what is on its stack.
+//! Used by `core`.
 //!
 //! In a living process the VM's own functions say so. In a core file the words of all machine stacks would be roots of their own, and what a
 //! Ractor has in a local variable would be held by nobody in particular.

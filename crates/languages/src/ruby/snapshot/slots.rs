@@ -1,4 +1,4 @@
-//! Which slots of a Ruby's heap hold objects, and which objects the last mark has reached.
+//! Which slots of a Ruby's heap hold objects, and which objects the last mark has reached. Used by `core`.
 
 use foldhash::HashMap;
 use process::pages::Pages;

@@ -1,4 +1,5 @@
 //! The new `getcontext`, `setcontext` and `swapcontext`, in assembly, and what `pthread_sigmask` does before it goes on as it was.
+//! Used by `ucontext`.
 //!
 //! Each leaves in a `ucontext_t` what glibc's own would leave there and reads from it what glibc's own would read (sysdeps/unix/sysv/linux/x86_64/
 //! `swapcontext.S` and `ucontext_i.sym`, glibc 2.31 to 2.41), so a context that one of them has saved may be resumed by the other. All are leaf functions.

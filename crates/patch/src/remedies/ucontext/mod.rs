@@ -1,4 +1,5 @@
-//! `ucontext[=strict|lite]`: `getcontext`, `setcontext` and `swapcontext` of glibc without a system call.
+//! `ucontext[=strict|lite]`: `getcontext`, `setcontext` and `swapcontext` of glibc without a system call. Used by
+//! `remedies`.
 //!
 //! **What it mends.** glibc's functions set the signal mask at each switch (`rt_sigprocmask`) and store and load the whole x87 environment, although the masks and
 //! the environment of nearly all contexts are the same: some 225 ns a switch, of which the system call is 170 and the environment 59.

@@ -1,4 +1,4 @@
-//! Values as people read them, with their units.
+//! Values as people read them, with their units. Used by `table`.
 
 use std::time::Duration;
 

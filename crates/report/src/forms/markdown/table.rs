@@ -1,4 +1,4 @@
-//! Records of one kind as a table of Markdown, or as a line.
+//! Records of one kind as a table of Markdown, or as a line. Used by `markdown`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Texts of a process, so that they are no Markdown where they stand.
+//! Texts of a process, so that they are no Markdown where they stand. Used by `markdown`, `cells` and `table`.
 
 use crate::text::printable;
 

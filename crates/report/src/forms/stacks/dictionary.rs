@@ -1,4 +1,5 @@
-//! The tables of the forms in which a stack is numbers: texts, functions and the places in them, each once.
+//! The tables of the forms in which a stack is numbers: texts, functions and the places in them, each once. Used by
+//! `firefox`, `otlp` and `pprof`.
 //!
 //! ```text
 //! stack ─▶ location ─▶ function ─▶ text: name, file

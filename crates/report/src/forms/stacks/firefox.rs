@@ -1,5 +1,5 @@
 //! A profile for the Firefox profiler (<https://profiler.firefox.com>), in its own "processed" format, version 70: `src/types/profile.ts` and
-//! `docs-developer/CHANGELOG-formats.md` of github.com/firefox-devtools/profiler.
+//! `docs-developer/CHANGELOG-formats.md` of github.com/firefox-devtools/profiler. Used by `stacks`.
 //!
 //! A table is an object of columns. Frames, functions, files and stacks are in `shared`; a stack is its innermost frame and how many rows before
 //! it the stack of its caller stands (`prefixOffset`; 0: there is none). Each kind of weight is a thread, so that all of them are in one file.

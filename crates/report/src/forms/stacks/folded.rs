@@ -1,4 +1,5 @@
 //! One stack a line with its weight, `main;run;write 31`: what Brendan Gregg's `flamegraph.pl`, speedscope and many others read.
+//! Used by `forms`.
 //!
 //! Whoever reads them takes each line for a stack, so stacks of weight 0 are left out, which have no width, and so is what is none.
 

@@ -1,4 +1,5 @@
-//! What a form of stacks is, and what it is handed.
+//! What a form of stacks is, and what it is handed: the type of a row of the list, and the stacks. Used by
+//! `heap::stacks`, `mem::stacks`, `calls::stacks` and others.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! The forms that any answer has which gives stacks with weights: a file each, and a line in [`FORMS`].
+//! The forms that any answer has which gives stacks with weights: a file each, and a line in [`FORMS`]. Used by
+//! `calls::processes`, `calls::stacks`, `forms` and others.
 //!
 //! An answer offers itself as [`Stacks`]: what the weights are, and one stack after the other. So a form knows no command, and a command knows no
 //! form: where a command's list has an entry that gives stacks ([`crate::Writes::Stacks`]), a user chooses among all of these.

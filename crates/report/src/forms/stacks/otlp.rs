@@ -1,5 +1,6 @@
 //! Profiles as OpenTelemetry has them: a `ProfilesData` of `opentelemetry/proto/profiles/v1development/profiles.proto` (version 1.10 to 1.11), which
-//! is byte for byte also the request by which a collector is handed profiles (`POST /v1development/profiles`).
+//! is byte for byte also the request by which a collector is handed profiles (`POST /v1development/profiles`). Used by
+//! `stacks`.
 //!
 //! ```text
 //! ProfilesData ─▶ resource (the process) ─▶ scope (lancet) ─▶ Profile: one for each kind of weight ─▶ sample

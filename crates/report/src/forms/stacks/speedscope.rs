@@ -1,4 +1,4 @@
-//! A `sampled` profile for speedscope: <https://www.speedscope.app/file-format-schema.json>.
+//! A `sampled` profile for speedscope: <https://www.speedscope.app/file-format-schema.json>. Used by `stacks`.
 
 use std::io::{self, Write};
 

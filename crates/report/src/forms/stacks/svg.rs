@@ -1,4 +1,4 @@
-//! A flame graph that stands for itself: no script in it, and titles on hovering.
+//! A flame graph that stands for itself: no script in it, and titles on hovering. Used by `stacks`.
 //!
 //! ```text
 //!             ┌──────────────┐┌───────┐

@@ -1,4 +1,4 @@
-//! Chains of calls, for programs: a `chain` for each row.
+//! Chains of calls, for programs: a `chain` for each row. Used by `lancet::commands::stack::run`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The deepest chains of calls in files.
+//! The deepest chains of calls in files. Used by `lancet::commands::stack::run`.
 
 pub mod json;
 pub mod table;

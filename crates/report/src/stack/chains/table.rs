@@ -1,4 +1,4 @@
-//! Chains of calls, for people.
+//! Chains of calls, for people. Used by `lancet::commands::stack::run`.
 //!
 //! ```text
 //!   bytes  chain of calls

@@ -1,4 +1,5 @@
-//! Frames that differ, for programs: a `difference` and a `change` for each row.
+//! Frames that differ, for programs: a `difference` and a `change` for each row. Used by
+//! `lancet::commands::stack::run`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The frames that differ between two builds of a file.
+//! The frames that differ between two builds of a file. Used by `difference::json` and `difference::table`.
 
 pub mod json;
 pub mod table;

@@ -1,4 +1,4 @@
-//! Frames that differ, for people.
+//! Frames that differ, for people. Used by `lancet::commands::stack::run`.
 //!
 //! ```text
 //! ext.so, then new/ext.so: 2 frames grew, 1 is new, 0 shrank, 0 are gone, 461 are as before; the largest had 9,136 bytes, now 32,976

@@ -1,4 +1,5 @@
-//! What a format of folded stacks is.
+//! What a format of folded stacks is. Used by `json` and `table`, and by `lancet::commands::stack::live` and
+//! `lancet::commands::stack::args`.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/json.md).
+//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/json.md). Used by `folded`.
 
 use std::io::{self, Write};
 

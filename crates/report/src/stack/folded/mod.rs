@@ -1,4 +1,5 @@
-//! Many looks at stacks, folded into one: how often each stack was seen.
+//! Many looks at stacks, folded into one: how often each stack was seen. Used by `lancet::commands::stack::run` and
+//! `lancet::commands::stack::args`.
 
 mod format;
 pub mod json;

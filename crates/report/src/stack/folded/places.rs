@@ -1,14 +1,14 @@
-//! Where threads ran and where they waited, by the application's line.
+//! Where threads ran and where they waited, by the application's line. Used by `stacks` and `table`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
 use frames::labels::{Labelled, Labels};
+use frames::live::activity::{Lock, lock, waits_for};
 use frames::live::loaded::Modules;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::{Lock, lock, waits_for};
 use vm::library::within;
 
 use crate::stack::states::{Words, place, sleeping, words};

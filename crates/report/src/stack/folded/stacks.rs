@@ -1,4 +1,5 @@
-//! Stacks that were seen, and how often each; and what threads did where.
+//! Stacks that were seen, and how often each; and what threads did where. Used by `folded`, `format` and others here,
+//! and by crate `lancet`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -6,11 +7,11 @@ use std::io;
 use std::rc::Rc;
 
 use frames::labels::Labels;
+use frames::live::activity::Lock;
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
-use frames::live::ties::Lock;
 use frames::live::unwind::End;
 use frames::profile::saved::Process;
 

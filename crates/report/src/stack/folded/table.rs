@@ -1,4 +1,4 @@
-//! The lines at which threads ran, and those at which they waited, for people.
+//! The lines at which threads ran, and those at which they waited, for people. Used by `folded` and `json`.
 //!
 //! ```text
 //! 1,000 looks in 10.0 s: 1.0 threads ran and 4.0 waited, on average
@@ -20,7 +20,7 @@
 use std::io::{self, Write};
 
 use super::format::Format;
-use frames::live::ties::Lock;
+use frames::live::activity::Lock;
 
 use super::places::{RowKey, Seen, Waited};
 use super::stacks::Stacks;

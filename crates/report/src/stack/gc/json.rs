@@ -1,4 +1,5 @@
-//! The cost of stacks for programs: a `scan` for each stack, then `collections` for each kind that was timed.
+//! The cost of stacks for programs: a `scan` for each stack, then `collections` for each kind that was timed. Used by
+//! `lancet::commands::stack::live`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! What the stacks of a process cost each garbage collection, and which frames are to blame.
+//! What the stacks of a process cost each garbage collection, and which frames are to blame. Used by
+//! `lancet::commands::stack::live` and `lancet::commands::stack::measure`.
 //!
 //! A conservative collector looks at every word of every stack, whatever the frame it lies in is for. A word that looks
 //! like a reference costs about seven times as much as another, and keeps alive what it points to.

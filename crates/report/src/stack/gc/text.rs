@@ -1,4 +1,4 @@
-//! The cost of stacks for people.
+//! The cost of stacks for people. Used by `lancet::commands::stack::live`.
 //!
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2: each collection, minor or full, takes 1.07 ms in the cache, 1.08 ms not in the cache, for its stacks (predicted)

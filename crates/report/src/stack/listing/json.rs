@@ -1,4 +1,5 @@
 //! The stacks of a process for programs: a `process`, then for each stack a `stack` and its `frame`s, innermost first.
+//! Used by `lancet::commands::stack::live`.
 
 use std::io::{self, Write};
 

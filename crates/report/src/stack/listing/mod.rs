@@ -1,4 +1,4 @@
-//! The stacks of a process or of a core file, frame by frame.
+//! The stacks of a process or of a core file, frame by frame. Used by `lancet::commands::stack::live`.
 
 pub mod json;
 pub mod text;

@@ -1,4 +1,5 @@
-//! The stacks of a process for people.
+//! The stacks of a process or core file, frame by frame, for people. Used by `dump`, and by
+//! `lancet::commands::stack::live`.
 //!
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2; stood still for 38 µs while 24.1 KiB were copied

@@ -1,4 +1,5 @@
-//! Ranked frames for programs: a `file` for each file and a `function` for each row.
+//! Ranked frames for programs: a `file` for each file and a `function` for each row. Used by
+//! `lancet::commands::stack::run`.
 
 use std::io::{self, Write};
 

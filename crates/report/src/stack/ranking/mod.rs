@@ -1,4 +1,4 @@
-//! The biggest frames of files.
+//! The biggest frames of files, as `lancet stack FILE` ranks them.
 
 pub mod json;
 pub mod table;

@@ -1,4 +1,4 @@
-//! Ranked frames for people.
+//! Ranked frames for people. Used by `lancet::commands::stack::run`.
 //!
 //! ```text
 //! rubyeventmachine.so: 464 functions, 458 by call frame information, 6 by their code; none dynamic

@@ -5,7 +5,7 @@ use super::open::Open;
 use calls::event::{At, End, OfThread};
 use calls::stacks::OpenCall;
 use calls::tamper::Tampered;
-use prototypes::Captures;
+use prototypes::show::Captures;
 use std::rc::Rc;
 
 impl Lines<'_> {

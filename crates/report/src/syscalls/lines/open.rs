@@ -1,11 +1,12 @@
-//! A system call that has not returned, and what all calls of its name have in common.
+//! A system call that has not returned, and what all calls of its name have in common. Used by `lines` and `ends`.
 
 use super::super::{Layout, native};
 use calls::Line;
 use calls::event::{At, CallEdge, Caller};
 use calls::signatures::Signatures;
 use calls::stacks::Kept;
-use prototypes::{Captures, Prototype};
+use prototypes::show::Captures;
+use prototypes::types::Prototype;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -106,6 +107,6 @@ impl Plan {
 
 /// Returns what `-n` puts before the name of a call, `[ 257] `; nothing for a call without a number.
 fn number(name: &str) -> String {
-    let known = prototypes::system_calls().find(|(_, known)| *known == name);
+    let known = prototypes::bundle::system_calls().find(|(_, known)| *known == name);
     known.map_or_else(String::new, |(number, _)| format!("[{number:4}] "))
 }

@@ -1,4 +1,4 @@
-//! Process events for programs: an `event` each, and `end` with the losses.
+//! Process events for programs: an `event` each, and `end` with the losses. Used by `lancet::commands::tune::events`.
 
 use std::io::{self, Write};
 

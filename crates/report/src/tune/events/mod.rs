@@ -1,4 +1,4 @@
-//! Processes as they come and go.
+//! Processes as they come and go: what `lancet tune --events` says.
 
 pub mod json;
 pub mod text;

@@ -1,4 +1,4 @@
-//! Process events for people.
+//! Process events for people. Used by `lancet::commands::tune::events`.
 //!
 //! ```text
 //! 10:31:02.123  fork     4243  puma             child of 4242

@@ -8,9 +8,10 @@ use calls::consumer::{Consumer, SourceEnd};
 use calls::event::{
     At, Call, CallEdge, Caller, End, Event, EventKind, Made, Module, Opened, Return, Shown, Signal,
 };
-use calls::{Function, Line, Signatures};
-use prototypes::Captures;
+use calls::signatures::Signatures;
+use calls::{Function, Line};
 use prototypes::capture::{Registers, Returned};
+use prototypes::show::Captures;
 use report::calls::{Json, Layout, Lines};
 
 use super::Output;

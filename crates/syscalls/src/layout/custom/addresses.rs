@@ -1,5 +1,5 @@
 //! Members of addresses of sockets that no type says. They lie where the address begins and are read from what stands for all of it
-//! (`Overlay`), whose length some of them follow.
+//! (`Overlay`), whose length some of them follow. Used by `custom`.
 
 use super::network;
 use crate::call::{Constants, Hex};

@@ -1,4 +1,4 @@
-//! Arguments of system calls that are put together of several numbers.
+//! Arguments of system calls that are put together of several numbers. Used by `custom`.
 
 use crate::call::Constants;
 use crate::layout::{fields, list, listed, tables, ty, value};

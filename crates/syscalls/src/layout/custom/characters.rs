@@ -1,4 +1,4 @@
-//! Characters as C writes them.
+//! Characters as C writes them. Used by `plain`, `console` and `video`.
 
 /// A character between single quotes, as C has it.
 pub fn quoted_character(byte: u8) -> String {

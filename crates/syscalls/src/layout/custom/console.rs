@@ -1,4 +1,4 @@
-//! The console: sounds, ports, keys (include/uapi/linux/kd.h, keyboard.h).
+//! The console: sounds, ports, keys (include/uapi/linux/kd.h, keyboard.h). Used by `custom`.
 
 use crate::call::Constants;
 use crate::layout::list;

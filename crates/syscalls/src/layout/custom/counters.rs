@@ -1,4 +1,5 @@
 //! What `perf_event_open` counts: `struct perf_event_attr` (include/uapi/linux/perf_event.h), as large as it says itself.
+//! Used by `custom`.
 
 use crate::layout::{counted, list, ty as layout_type};
 use crate::types::ty;

@@ -1,4 +1,4 @@
-//! Disks: keys, answers, names of volumes, resets.
+//! Disks: keys, answers, names of volumes, resets. Used by `custom`.
 
 use crate::layout::list;
 use crate::writer::{Writer, Written};

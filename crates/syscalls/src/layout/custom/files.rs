@@ -1,4 +1,4 @@
-//! Entries of directories, and times of files.
+//! Entries of directories, and times of files. Used by `custom`.
 
 use crate::layout::list;
 use crate::writer::{Unknown, Writer, Written};

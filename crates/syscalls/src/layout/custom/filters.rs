@@ -1,4 +1,5 @@
-//! Programs of classic BPF (`struct sock_fprog` in include/uapi/linux/filter.h): what sockets and seccomp run.
+//! Programs of classic BPF (`struct sock_fprog` in include/uapi/linux/filter.h): what sockets and seccomp run. Used by
+//! `custom`.
 
 use crate::call::Constants;
 use crate::layout::{list, listed};

@@ -1,4 +1,4 @@
-//! Arguments of `keyctl` whose length stands in the memory that another argument points to.
+//! Arguments of `keyctl` whose length stands in the memory that another argument points to. Used by `custom`.
 
 use crate::layout::{list, listed};
 use crate::writer::{Unknown, Writer, Written};

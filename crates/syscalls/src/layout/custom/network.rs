@@ -1,4 +1,4 @@
-//! Addresses and names of the network.
+//! Addresses and names of the network. Used by `custom`, `netlink::attributes::values` and `addresses`.
 
 use crate::call::{Constants, Hex};
 use crate::layout::list;

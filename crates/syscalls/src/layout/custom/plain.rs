@@ -1,4 +1,5 @@
-//! Values that need a line or two of their own, and the lengths that follow from several members.
+//! Values that need a line or two of their own, and the lengths that follow from several members. Used by `custom` and
+//! `layout`.
 
 use super::characters;
 use crate::forms;
@@ -72,7 +73,7 @@ pub fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h), which stands behind the number (`struct seccomp_data`).
     const OURS: u32 = 0xc000_003e;
     let ours = w.u32_at(at + 4)? == OURS;
-    let mut calls = prototypes::system_calls().filter(|_| ours);
+    let mut calls = prototypes::bundle::system_calls().filter(|_| ours);
     match calls.find(|(of, _)| u64::from(*of) == u64::from(number)) {
         Some((_, name)) => {
             let name = format!("__NR_{name}");
@@ -135,7 +136,7 @@ pub fn features(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let changed = w.call.returned.filter(|_| w.call.error().is_none());
     if let Some((after, _)) = changed {
         let mut bytes = [0; 8];
-        let known = prototypes::Memory::read(after, at, &mut bytes);
+        let known = prototypes::show::Memory::read(after, at, &mut bytes);
         let there = u64::from_le_bytes(bytes);
         if known && there != asked {
             w.push(" => features=");

@@ -1,4 +1,4 @@
-//! What a process may and what it is: capabilities, personalities, segments.
+//! What a process may and what it is: capabilities, personalities, segments. Used by `custom`.
 
 use crate::layout::list;
 use crate::words;

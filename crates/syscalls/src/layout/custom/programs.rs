@@ -1,4 +1,4 @@
-//! Programs of `bpf`: their instructions, and what links are made with.
+//! Programs of `bpf`: their instructions, and what links are made with. Used by `custom`.
 
 use crate::layout::{list, ty, value};
 use crate::writer::{Writer, Written};

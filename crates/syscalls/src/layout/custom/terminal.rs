@@ -1,4 +1,4 @@
-//! Terminals: modes and control characters (include/uapi/asm-generic/termbits.h).
+//! Terminals: modes and control characters (include/uapi/asm-generic/termbits.h). Used by `custom`.
 
 use crate::layout::list;
 use crate::writer::{Unknown, Writer, Written};

@@ -67,7 +67,7 @@ pub fn number(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const OURS: u32 = 0xc000_003e;
     let number = w.u64_at(at)?;
     let ours = w.u32_at(Overlay::AT + 4)? == OURS;
-    let mut calls = prototypes::system_calls().filter(|_| ours);
+    let mut calls = prototypes::bundle::system_calls().filter(|_| ours);
     match calls.find(|(of, _)| u64::from(*of) == number) {
         Some((_, name)) => {
             crate::words::known(number, &format!("__NR_{name}"), w.style.constants, w.out)

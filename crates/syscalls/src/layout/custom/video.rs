@@ -1,4 +1,4 @@
-//! Video devices and their controls (include/uapi/linux/videodev2.h), and the times of clocks.
+//! Video devices and their controls (include/uapi/linux/videodev2.h), and the times of clocks. Used by `custom`.
 
 use crate::call::Constants;
 use crate::layout::{list, listed, tables, ty, value};

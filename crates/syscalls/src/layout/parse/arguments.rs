@@ -1,4 +1,4 @@
-//! Arguments of system calls, and of the commands of `ioctl`.
+//! Arguments of system calls, and of the commands of `ioctl`. Used by `later`.
 
 use super::names::find_list;
 use super::types::ty;

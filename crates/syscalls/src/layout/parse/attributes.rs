@@ -1,4 +1,4 @@
-//! Attributes of netlink, and which of them a family has.
+//! Attributes of netlink, and which of them a family has. Used by `later`.
 //!
 //! | Attribute | |
 //! |---|---|

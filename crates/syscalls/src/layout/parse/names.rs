@@ -1,4 +1,4 @@
-//! Lists by their names, and the longest text.
+//! Lists by their names, and the longest text. Used by `types`, `arguments`, `attributes` and others.
 
 use crate::layout::types::Tables;
 

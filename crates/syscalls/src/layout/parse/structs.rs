@@ -1,4 +1,4 @@
-//! Structs: their members, where these lie, and when they are written.
+//! Structs: their members, where these lie, and when they are written. Used by `later`.
 
 use super::types::ty;
 use super::{number, words};

@@ -1,4 +1,4 @@
-//! Types: `u32`, `e32.LIST`, `T[4:used]`, `*T`, `NAME(a,b)`.
+//! Types: `u32`, `e32.LIST`, `T[4:used]`, `*T`, `NAME(a,b)`. Used by `arguments`, `attributes`, `structs` and others.
 
 use super::names::{LONGEST_TEXT, find_list};
 use crate::layout::types::{Form, Length, Tables, Text, Ty};

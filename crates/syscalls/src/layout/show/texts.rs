@@ -1,4 +1,4 @@
-//! Characters: text up to its NUL, and bytes.
+//! Characters: text up to its NUL, and bytes. Used by `show`.
 
 use super::{Around, used};
 use crate::call::Hex;

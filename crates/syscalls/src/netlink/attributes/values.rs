@@ -1,4 +1,4 @@
-//! What attributes hold that no type says: text, addresses, next hops, conditions, options.
+//! What attributes hold that no type says: text, addresses, next hops, conditions, options. Used by `attributes`.
 
 use crate::call::Hex;
 use crate::layout::{self, Ty, network};

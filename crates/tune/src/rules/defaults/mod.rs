@@ -1,4 +1,4 @@
-//! Values that are far from the kernel's own: one rule over a table of keys.
+//! Values that are far from the kernel's own: one rule over a table of keys. Used by `rules`.
 //!
 //! A key of the table has the kernel's default and the range in which nobody need ask why it is another. What lies outside is shown
 //! with what it costs. What is in /proc/sys and no check has read is listed by name, so that silence about a key never means that

@@ -1,4 +1,4 @@
-//! The tables of keys, and their form.
+//! The tables of keys, and their form. Used by `defaults`.
 //!
 //! ```text
 //! net.ipv4.tcp_rmem[1]  131072  32768..8388608      the window that a connection begins with

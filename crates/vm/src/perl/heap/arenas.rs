@@ -1,4 +1,4 @@
-//! The arenas, and what an SV is.
+//! The arenas, and what an SV is. Used by `size`, `references` and others here, and by crate `languages`.
 
 use core::ops::{ControlFlow, Range};
 

@@ -1,4 +1,4 @@
-//! What the variables of a sub are called.
+//! What the variables of a sub are called. Used by `size`, and by `languages::perl::snapshot::walk`.
 //!
 //! ```text
 //!   CV ─ body ─ padlist ──▶ │ names │ values, depth 1 │ values, depth 2 │ …

@@ -1,4 +1,5 @@
-//! What an SV refers to: what it has counted in the reference counts of others.
+//! What an SV refers to: what it has counted in the reference counts of others. Used by `size`, and by
+//! `languages::perl::snapshot::walk` and `languages::perl::snapshot::roots`.
 
 use core::ops::ControlFlow;
 

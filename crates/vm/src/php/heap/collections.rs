@@ -1,4 +1,5 @@
 //! Collections of the VM's own that are no arrays: `SplObjectStorage` and `SplFixedArray`, and classes derived from them.
+//! Used by `objects`.
 //!
 //! ```text
 //!   SplObjectStorage: │ zend_array storage │ … │ zend_object │      storage: handle ▶ element { obj, inf }

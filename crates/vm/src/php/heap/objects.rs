@@ -1,4 +1,5 @@
-//! Objects: what their properties are called, and what those of the VM's own classes hold.
+//! Objects: what their properties are called, and what those of the VM's own classes hold. Used by `roots`, and by
+//! `languages::php::snapshot::walk`.
 //!
 //! ```text
 //!   block ▶ │ what a class written in C keeps │ zend_object: refcount, handle, class, handlers, properties │ zval │ zval │ …

@@ -1,4 +1,5 @@
-//! What leads to the heap: variables and constants by their names, frames that run, and the list of all objects.
+//! What leads to the heap: variables and constants by their names, frames that run, and the list of all objects. Used
+//! by `languages::php::snapshot::roots`.
 
 use core::ops::ControlFlow;
 

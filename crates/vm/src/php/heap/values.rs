@@ -1,4 +1,5 @@
-//! Values, and what the counted things that they lead to refer to.
+//! Values, and what the counted things that they lead to refer to. Used by `collections`, `objects` and others here,
+//! and by crate `languages`.
 
 use super::super::table::{
     BUCKET, DATA, FLAGS, HASH, KEY, MASK, PACKED, UNINITIALIZED, USED, string,

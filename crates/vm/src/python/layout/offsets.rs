@@ -1,6 +1,6 @@
 //! What a Python since 3.13 says of its own layout: `_Py_DebugOffsets`, the first thing in `_PyRuntime`
 //! (`pycore_runtime.h`, 3.14: `pycore_debug_offsets.h`), made for readers like this one. It is a row of
-//! 64-bit words; which word says what is fixed within a minor version.
+//! 64-bit words; which word says what is fixed within a minor version. Used by `python` and `facts`.
 
 use super::{Kind, Layout};
 use crate::Memory;

@@ -9,7 +9,7 @@
 //!   … │ size filename name qualname linetable firstlineno – – – co_code_adaptive │ …    PyCodeObject
 //! ```
 //!
-//! So it is enough to know with which word each row begins; [`told`](crate::python::told) finds that out.
+//! So it is enough to know with which word each row begins; [`told`](crate::python::debug_offsets) finds that out.
 
 use super::offsets::LARGEST;
 use super::{Kind, Layout};

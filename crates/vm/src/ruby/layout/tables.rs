@@ -1,4 +1,4 @@
-//! The tables, and where each was taken from. How, and what the fields mean: [`super`].
+//! The tables, and where each was taken from. How, and what the fields mean: [`super`]. Used by `layout`.
 //!
 //! | table | source | `config.h` |
 //! |---|---|---|

@@ -71,7 +71,7 @@ fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WOR
         Some(if name == "_PyRuntime" { words[0] } else { at })
     });
     let _ = Facts::find(memory, &|_| Some(at));
-    let _ = Facts::told(told, &|name| {
+    let _ = Facts::by_debug_offsets(told, &|name| {
         Some(if name == "_PyRuntime" { words[0] } else { at })
     });
 }

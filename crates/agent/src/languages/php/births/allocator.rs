@@ -1,4 +1,4 @@
-//! The heap of a PHP, and the custom functions of it.
+//! The heap of a PHP, and the custom functions of it. Used by `counting` and `handlers`.
 
 use crate::languages::functions::function;
 use crate::memory::direct::Direct;

@@ -1,5 +1,6 @@
 //! Calls a function of the VM and catches an error that jumps out of it, as `zend_try` does (`zend.h`): `EG(bailout)` leads to a buffer of
-//! ours meanwhile, from which the jump goes on when ours have done what is to be done.
+//! ours meanwhile, from which the jump goes on when ours have done what is to be done. Used by `counting` and
+//! `handlers`.
 
 use crate::languages::functions::{at, function};
 use crate::memory::follow::kept;

@@ -1,4 +1,5 @@
 //! What `mem` does in a PHP when a block is taken and when it is freed, where a request begins and ends, and when the command asks.
+//! Used by `handlers` and `jobs`.
 //!
 //! A call counts if the control page says so. In a process whose page says that nobody counts (a forked child, one whose lancet was killed) ours
 //! take themselves out at the first call.

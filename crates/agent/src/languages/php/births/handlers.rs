@@ -1,5 +1,5 @@
 //! Our functions, which the VM calls: for blocks while they are set (`custom_heap` of `struct _zend_mm_heap`, `zend_alloc.c`), and where a request
-//! begins and ends (`requests`).
+//! begins and ends (`requests`). Used by `jobs`.
 //!
 //! The VM calls them with what its own functions are called with. `_zend_mm_alloc` and `_zend_mm_realloc` may not return: an error of the memory
 //! limit jumps to where errors are caught. So nothing is held while they run, and nothing is noted before.

@@ -1,4 +1,4 @@
-//! What the books ask about code of a PHP. The code is that of a running frame, which keeps it.
+//! What the books ask about code of a PHP. The code is that of a running frame, which keeps it. Used by `counting`.
 
 use crate::births::books::DEEPEST;
 use crate::births::living::Script;

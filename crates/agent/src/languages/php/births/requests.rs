@@ -1,4 +1,5 @@
 //! Where a request begins and ends: words in records of the VM lead to ours, which call what they led to before ([`vm::php::Requests`]).
+//! Used by `counting` and `handlers`.
 
 use crate::languages::functions::function;
 use crate::memory::follow::kept;

@@ -1,4 +1,5 @@
 //! The table of the VM's allocators (`PyMemAllocatorEx`, `Include/cpython/pymem.h`): ours are put in front of it, and taken out.
+//! Used by `counting` and `census`.
 //!
 //! ```text
 //!   0          8          16         24         32         40

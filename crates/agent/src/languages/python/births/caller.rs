@@ -1,4 +1,5 @@
-//! Who calls an allocator: whether the running thread has the lock under which is counted.
+//! Who calls an allocator: whether the running thread has the lock under which is counted. Used by `counting` and
+//! `allocator`.
 
 use crate::calls::thread::thread_pointer;
 use crate::languages::functions::at;

@@ -1,4 +1,4 @@
-//! The census: a walk over the tables of living blocks, with the VM's lock.
+//! The census: a walk over the tables of living blocks, with the VM's lock. Used by `end` and `jobs`.
 //!
 //! It may have the VM collect first (`PyGC_Collect`), so that what is left of garbage in cycles does not count as living. That runs the
 //! program's finalizers, so nothing of ours is held meanwhile, and other threads may run. They run on the thread that collects, and a

@@ -1,4 +1,4 @@
-//! What `mem` does in a Python when a block is taken and when it is freed.
+//! What `mem` does in a Python when a block is taken and when it is freed. Used by `allocator`, `jobs` and `census`.
 //!
 //! A call counts if the control page says that our functions count, and if the running thread has the lock of the main interpreter. All else
 //! passes through: of a forked child, whose page the kernel has wiped; of an interpreter with a lock of its own; of a thread without the

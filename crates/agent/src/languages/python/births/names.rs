@@ -1,4 +1,5 @@
-//! What the books ask about code and types of a Python. The code is that of a running frame, which keeps it.
+//! What the books ask about code and types of a Python. The code is that of a running frame, which keeps it. Used by
+//! `allocator` and `counting`.
 
 use crate::births::living::Script;
 use crate::births::texts::{Buffer, Class, Texts};

@@ -1,5 +1,5 @@
 //! The state of `mem` in the guest: books, numbers of heap slots, what is known of the command. It is one static,
-//! which only the thread that holds the VM's lock uses.
+//! which only the thread that holds the VM's lock uses. Used by `birth`, `rest`, `watch` and others.
 
 use super::names::{Names, Type, class_key, internal_module_key};
 use crate::births::accounts::Own;

@@ -1,4 +1,4 @@
-//! The census: a walk over the heap that counts the living objects by site.
+//! The census: a walk over the heap that counts the living objects by site. Used by `presence`, `watch` and `jobs`.
 //!
 //! It runs as a job of the VM, with its lock, after a full collection, so that only reachable objects
 //! are found. The VM itself lists the pages (`rb_objspace_each_objects`, which also finishes a sweep

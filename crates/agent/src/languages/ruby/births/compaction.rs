@@ -1,4 +1,4 @@
-//! Follows objects that heap compaction moves.
+//! Follows objects that heap compaction moves. Used by `watch`.
 //!
 //! The VM calls a C type's `dcompact` for each object of that type while it updates references. The
 //! agent keeps one such object alive. At that moment every object that was moved has left its new

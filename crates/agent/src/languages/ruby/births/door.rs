@@ -1,4 +1,5 @@
-//! The methods by which a thread of the program begins, reads and ends its own account (`wire::accounts`).
+//! The methods by which a thread of the program begins, reads and ends its own account (`wire::accounts`). Used by
+//! `watch`.
 //!
 //! The program's library has a module for them (`Lancet::Births.new_door`). Each method is a function of the agent, which the VM calls as
 //! it calls those of an extension: with its lock, on the calling thread, in some nanoseconds and without a system call. The image is never

@@ -1,4 +1,5 @@
 //! The largest objects of a census, one by one: how much each holds, so that the next census shows whether it has grown.
+//! Used by `census`.
 //!
 //! A String that is appended to for ever is one object, and its number says nothing. The sum of its line or type says little,
 //! because other objects of them come and go. What one and the same object holds at each of several looks is exact.

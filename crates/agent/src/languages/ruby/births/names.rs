@@ -1,4 +1,5 @@
-//! The VM's structures as text and numbers: crate `vm`'s Ruby reader over plain loads.
+//! The VM's structures as text and numbers: crate `vm`'s Ruby reader over plain loads. Used by `agent`, `birth` and
+//! `large`.
 //!
 //! Every address that it is given is valid at this moment because the VM uses it: code that is running, the class of an object that is
 //! being born or is alive. All texts are read into one buffer, so each must be used before the next is read.

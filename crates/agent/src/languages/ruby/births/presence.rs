@@ -1,5 +1,5 @@
 //! Checks whether the command is still there, and takes the agent out when it is not: after the command's death, in the
-//! child of a fork, before a Ractor, after a panic of its own.
+//! child of a fork, before a Ractor, after a panic of its own. Used by `watch` and `collections`.
 
 use super::agent::{AGENT, Agent, NEWBORNS};
 use super::census;

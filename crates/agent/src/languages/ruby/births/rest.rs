@@ -1,5 +1,5 @@
 //! Removes the hook while no thread wants its account and no one else wants births counted: in a program that traces one request in a
-//! hundred, the other requests make objects as fast as without the agent.
+//! hundred, the other requests make objects as fast as without the agent. Used by `door` and `presence`.
 //!
 //! The hook is removed some births after the last account has ended ([`Agent::patience`]), and the next account sets it again. What was
 //! known of addresses is outdated then, because code and classes were born unseen. Looking everything up anew takes some 0.1 ms, as much as

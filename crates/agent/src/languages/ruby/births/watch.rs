@@ -1,4 +1,4 @@
-//! Sets the hook on births in the VM, and handles its calls.
+//! Sets the hook on births in the VM, and handles its calls. Used by `rest`.
 
 use super::agent::{AGENT, Agent, NEWBORNS, NOBODY};
 use super::compaction::{MOVER, MOVER_DATA};

@@ -1,4 +1,5 @@
-//! What `GC.compact` would give back, found out in a copy of the program, which is ended afterwards.
+//! What `GC.compact` would give back, found out in a copy of the program, which is ended afterwards. Used by
+//! `snapshot`.
 //!
 //! A collection runs code of the program's: finalizers, and what C types free. In the copy it must have no effect on anything else, so it is confined
 //! before the VM is asked. Where the program has switched collections off, the copy switches them on again: 2.7 compacts nothing otherwise.

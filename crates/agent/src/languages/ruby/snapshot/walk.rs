@@ -1,4 +1,4 @@
-//! The heap as a stream: roots first, then page by page each object with its references.
+//! The heap as a stream: roots first, then page by page each object with its references. Used by `snapshot`.
 //!
 //! Roots come first because the VM looks for them on the machine stack too, where a walk over the objects would leave addresses.
 

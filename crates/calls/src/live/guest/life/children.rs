@@ -1,9 +1,10 @@
-//! The children of a traced process: reported by notices, waited for until they can be opened, opened.
+//! The children of a traced process: reported by notices, waited for until they can be opened, opened. Used by `life`,
+//! `watched` and `unadopted`.
 
 use super::Guest;
-use crate::Message;
 use crate::debug::{self, say};
 use crate::event::Event;
+use crate::message::Message;
 use crate::options::Options;
 use inject::lifecycle::{Stage, Turn, Watched};
 use std::time::Duration;

@@ -5,11 +5,11 @@
 //! thread before its exec, a child of fork.
 
 use super::{Shared, now_of};
-use crate::Message;
 use crate::debug::{self, say};
 use crate::event::{Event, EventKind, Signal};
 use crate::live::guest::Guest;
 use crate::live::traced::{end_of, signal_of};
+use crate::message::Message;
 use hooks::Arrives;
 use inject::lifecycle::{Turn, Watched, leave_past_events};
 use inject::tracee::{Happening, Tracee};

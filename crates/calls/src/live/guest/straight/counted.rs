@@ -4,9 +4,9 @@
 //! `LANCET_COUNTED=CALLS` says how many, and `LANCET_COUNTED_FILE` where the recording goes.
 
 use super::*;
-use crate::Signatures;
 use crate::event::{At, CallEdge, Event, EventKind, Module, Opened};
 use crate::recorder::Destination;
+use crate::signatures::Signatures;
 use hooks::rings::Rings;
 use process::functions::Function;
 use process::memory::GuestMemory;

@@ -1,4 +1,5 @@
-//! The functions that are counted, by group.
+//! The functions that the companion counts, each with the group under which it is counted. Used by `counters`, `sums` and
+//! `watches`.
 
 /// A function that is counted.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Calls of one thread added up by group.
+//! Calls of one thread added up by group. Used by `counters`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

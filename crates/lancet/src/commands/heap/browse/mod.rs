@@ -1,4 +1,4 @@
-//! `lancet heap --live`: a snapshot on the screen, to be walked through.
+//! `lancet heap --live`: a snapshot on the screen, to be walked through. Used by `run`.
 //!
 //! ```text
 //!  snapshot ──► Analysis, Answers ──► View ──► State ──► draw

@@ -1,5 +1,6 @@
 //! One page of the browser: what it lists, in which order, and which row is chosen. It holds numbers only; what a row says is
-//! [`View`](super::view::View)'s to know, for the rows that are on the screen.
+//! [`View`](super::view::View)'s to know, for the rows that are on the screen. Used by `view`, `rows`, `screen` and
+//! others.
 
 use heap::answers::paths::Via;
 use heap::{RootName, TextId};

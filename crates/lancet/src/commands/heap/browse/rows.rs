@@ -1,4 +1,4 @@
-//! What each row of a page says.
+//! What each row of a page of the browser says. Used by `screen`.
 
 use heap::answers::groups::Group;
 use heap::answers::paths::Via;

@@ -1,4 +1,4 @@
-//! The browser, painted.
+//! Paints the browser of heap snapshots. Used by `browse`.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

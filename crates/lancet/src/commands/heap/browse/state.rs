@@ -1,4 +1,5 @@
 //! What the browser shows: the pages that Tab goes through, those that were opened over them, and what the keys do.
+//! Used by `browse` and `screen`.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

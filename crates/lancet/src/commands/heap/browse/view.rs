@@ -1,4 +1,5 @@
-//! What the browser knows of a snapshot: which pages there are, and what each row of them says.
+//! What the browser knows of a snapshot: which pages there are, and what each row of them says. Used by `rows`,
+//! `browse` and `state`.
 
 use std::cmp::Reverse;
 

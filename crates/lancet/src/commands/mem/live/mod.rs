@@ -1,4 +1,5 @@
-//! The live screen: the rows of `lancet mem`, looked at again each second, or later where looks take long.
+//! The live screen: the rows of `lancet mem`, looked at again each second, or later where looks take long. Used by
+//! `run`.
 //!
 //! ```text
 //!  next() ──► State::update ──► rows ──► draw          once a second

@@ -1,5 +1,5 @@
 //! What the live screen knows: the last look, the one growth is counted from, and how the user
-//! wants to see them.
+//! wants to see them. Used by `screen` and `live`.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

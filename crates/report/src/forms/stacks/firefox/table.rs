@@ -1,4 +1,4 @@
-//! A table of the format: an object of columns, and how many rows there are.
+//! A table of the format: an object of columns, and how many rows there are. Used by `firefox`.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

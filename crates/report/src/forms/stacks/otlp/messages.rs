@@ -1,5 +1,6 @@
 //! The messages of OpenTelemetry's profiles, of which the fields below have their numbers: `profiles/v1development/profiles.proto`,
-//! `resource/v1/resource.proto` and `common/v1/common.proto` of github.com/open-telemetry/opentelemetry-proto.
+//! `resource/v1/resource.proto` and `common/v1/common.proto` of github.com/open-telemetry/opentelemetry-proto. Used by
+//! `otlp`.
 
 use prost::{Message, Oneof};
 

@@ -117,8 +117,7 @@ fn another_program_of_the_same_id_did_not_grow() {
     reporter.report(vec![anew.clone()]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 10\n", "the living");
     anew.seconds = 2.0;
-    anew.sites[0].counts.live += 3;
-    anew.sites[0].counts.dead -= 3;
+    anew.sites[0].counts = Counts::of_births(20, 13, 400);
     reporter.report(vec![anew]).unwrap();
     assert_eq!(page.take(), "fill (app.rb:12);String 3\n", "the growth");
 }
