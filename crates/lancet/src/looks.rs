@@ -155,6 +155,9 @@ pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
     for why in &look.unread {
         losses.say(unread(pid, why));
     }
+    for what in &look.not_read {
+        losses.say(unread(pid, what));
+    }
 }
 
 /// Returns what is said of a process whose VM has no table.
@@ -162,9 +165,9 @@ pub fn without_table(pid: i32, note: &str) -> String {
     format!("process {pid}: {note}")
 }
 
-/// Returns the loss of a process of which no script line could be read.
+/// Returns the loss of a process of which no script line could be read, or less than was asked for.
 pub fn unread(pid: i32, why: &str) -> Loss {
-    let text = format!("process {pid}: its script lines cannot be read: {why}");
+    let text = format!("process {pid}: {why}");
     Loss::new(Some(pid), What::Frames, None, text)
 }
 

@@ -269,6 +269,11 @@ pub trait Scripts {
         None
     }
 
+    /// Returns why frames were not read since that was asked last, where some were not.
+    fn take_lost(&self) -> Option<String> {
+        None
+    }
+
     /// Returns what must be copied with this thread while the process stands, so that its frames can be read afterwards.
     /// `copied` has its native stack.
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;

@@ -32,8 +32,8 @@ use object::elf;
 use crate::auxiliary;
 use crate::elf::{Bytes, ElfError, Headers, build_id_in};
 use crate::maps::{Device, Mapping, Maps, PAGE};
-pub(crate) use files::open_place;
 pub use files::{GuestFiles, Origin, open_regular};
+pub(crate) use files::{open_place, place};
 
 /// One loaded ELF object.
 #[derive(Debug, Clone)]

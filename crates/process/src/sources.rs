@@ -1,159 +1,172 @@
 //! The source text of a guest's scripts, by the paths that the guest names.
 //!
 //! What a guest names is an attacker's word. So a path is looked up within its root by an `O_PATH` descriptor, which opens nothing, and
-//! opened only if it leads to a regular file on a file system of this machine ([`Mounts`]), of a size that source text has, that the
-//! guest's own user may read. Nothing of it is shown: the text is searched for names that the guest has told us already.
+//! opened only if it leads to a regular file on a file system of this machine ([`Mounts`]), of a size that source text has. Nothing of it is
+//! shown: the text is searched for names that the guest has told us already.
 //!
-//! Where other file systems are mounted (FUSE is a program of the guest's, NFS a machine that may be gone) a look-up alone may wait without
-//! end. There only what the kernel has cached is looked up.
+//! A thread of its own does that, as the guest's user, so that the kernel refuses what the guest could not read ([`reader`](self)), and it
+//! is waited for so long and no longer: a look-up may end at a program of the guest's (FUSE) or at a machine that is gone (NFS). To keep
+//! it from there, only what the kernel has cached is looked up, and otherwise no other file system is entered on the way than one that
+//! was looked at before.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-
-use crate::modules::{GuestFiles, open_place};
-use crate::mounts::Mounts;
+use crate::guest;
+use crate::modules::GuestFiles;
 use crate::status_file::StatusFile;
-use crate::{guest, proc_file};
 
-/// Limits of the bytes of a file, and of the files.
+mod reader;
+use reader::{Read, Reader, User};
+
+/// Limits of the bytes of a file, and of all files together.
 const LONGEST: u64 = 1 << 20;
-const MOST_FILES: usize = 64;
+const MOST_BYTES: usize = 32 << 20;
+/// Limit of the files.
+pub const MOST_FILES: usize = 256;
+/// How long all of a process's files are waited for together.
+const LIMIT: Duration = Duration::from_millis(300);
 
-/// `RESOLVE_CACHED` (Linux 5.12, include/uapi/linux/openat2.h): fails if a part of the path is not in the kernel's cache.
-const RESOLVE_CACHED: u64 = 0x20;
+/// What is known of a file.
+#[derive(Debug, Clone)]
+pub enum Text {
+    /// It is there, with this text.
+    There(Rc<Lines>),
+    /// There is none.
+    NotThere,
+    /// It was not looked at, or is none that may be read.
+    NotLookedAt,
+}
 
-/// The text of files of a process. Each is read once.
+/// Text with its lines.
+#[derive(Debug)]
+pub struct Lines {
+    text: Vec<u8>,
+    /// Where each line begins.
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    /// Finds the lines of a text.
+    pub fn of(text: Vec<u8>) -> Lines {
+        let ends = memchr::memchr_iter(b'\n', &text);
+        let starts = std::iter::once(0).chain(ends.map(|end| end + 1)).collect();
+        Lines { text, starts }
+    }
+
+    /// Returns a line, of which the first has number 1.
+    pub fn get(&self, number: u32) -> Option<&[u8]> {
+        let at = (number as usize).checked_sub(1)?;
+        let start = *self.starts.get(at)?;
+        let end = self.starts.get(at + 1).map(|next| next - 1);
+        self.text.get(start..end.unwrap_or(self.text.len()))
+    }
+}
+
+/// The text of files of a process. Each is read once, and nothing before the first is asked for.
 #[derive(Debug)]
 pub struct Sources {
-    files: GuestFiles,
-    mounts: Mounts,
-    known: RefCell<HashMap<String, Option<Rc<[u8]>>>>,
+    pid: i32,
+    asked: OnceCell<Option<Asked>>,
+    known: RefCell<HashMap<String, Text>>,
+    bytes: Cell<usize>,
+}
+
+/// The thread that reads.
+#[derive(Debug)]
+struct Asked {
+    paths: SyncSender<PathBuf>,
+    read: Receiver<Read>,
+    root: GuestFiles,
+    end: Instant,
+    /// It did not answer in time: what it says now is of a file that was asked for before.
+    is_late: Cell<bool>,
 }
 
 impl Sources {
     /// For the files of process `pid`.
     pub fn of(pid: i32) -> Sources {
         Sources {
-            files: GuestFiles::of(pid),
-            mounts: Mounts::of(pid),
+            pid,
+            asked: OnceCell::new(),
             known: RefCell::default(),
+            bytes: Cell::new(0),
         }
     }
 
-    /// Returns the text of the file at this path of the guest's, from its working directory on if it is relative; `None` if it is not to
-    /// be read.
-    pub fn text(&self, path: &str) -> Option<Rc<[u8]>> {
+    /// Returns the text of the file at this path of the guest's, from its working directory on if it is relative.
+    pub fn text(&self, path: &str) -> Text {
         let mut known = self.known.borrow_mut();
         if let Some(text) = known.get(path) {
             return text.clone();
         }
-        if known.len() >= MOST_FILES {
-            return None;
+        if known.len() >= MOST_FILES || self.bytes.get() >= MOST_BYTES {
+            return Text::NotLookedAt;
         }
-        let text = self.read(path);
+        let asked = self.asked.get_or_init(|| Asked::of(self.pid));
+        let read = asked.as_ref().and_then(|asked| asked.text(path));
+        let text = match read.unwrap_or(Read::NotLookedAt) {
+            Read::There(text) => {
+                self.bytes.set(self.bytes.get() + text.len());
+                Text::There(Rc::new(Lines::of(text)))
+            }
+            Read::NotThere => Text::NotThere,
+            Read::NotLookedAt => Text::NotLookedAt,
+        };
         known.insert(path.to_owned(), text.clone());
         text
     }
+}
 
-    fn read(&self, path: &str) -> Option<Rc<[u8]>> {
-        let pid = self.files.pid();
+impl Asked {
+    /// Begins the thread; `None` if the guest is gone, or has no root that can be opened.
+    fn of(pid: i32) -> Option<Asked> {
+        let user = User::of(&StatusFile::of(pid).ok()?)?;
+        let mut reader = Reader::of(pid, user)?;
+        // Neither side has more than one question open.
+        let (paths, to_read) = sync_channel::<PathBuf>(1);
+        let (answers, read) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("sources".to_owned());
+        let run = move || {
+            for path in to_read {
+                if answers.send(reader.read(&path)).is_err() {
+                    return;
+                }
+            }
+        };
+        // It is not waited for: it ends when there is no one left to ask it, or with this process.
+        thread.spawn(run).ok()?;
+        Some(Asked {
+            paths,
+            read,
+            root: GuestFiles::of(pid),
+            end: Instant::now() + LIMIT,
+            is_late: Cell::new(false),
+        })
+    }
+
+    fn text(&self, path: &str) -> Option<Read> {
+        if self.is_late.get() {
+            return None;
+        }
         let absolute = match path.starts_with('/') {
             true => path.into(),
             false => {
-                let folder = guest::working_directory(pid)?;
-                self.files.path_in_guest(Path::new(&folder)).join(path)
+                let folder = guest::working_directory(self.root.pid())?;
+                self.root.path_in_guest(Path::new(&folder)).join(path)
             }
         };
-        let place = File::from(self.place(&absolute)?);
-        let number = place.as_raw_fd();
-        let info = proc_file::text(format!("/proc/self/fdinfo/{number}")).ok()?;
-        let mut lines = info.lines();
-        let mount = lines.find_map(|line| line.strip_prefix("mnt_id:"))?;
-        let is_local = self.mounts.get(mount.trim())?.is_local();
-        if !is_local || !is_text_of(pid, &place) {
-            return None;
-        }
-        let mut text = Vec::new();
-        let file = open_place(&place).ok()?;
-        file.take(LONGEST).read_to_end(&mut text).ok()?;
-        Some(text.into())
+        self.paths.try_send(absolute).ok()?;
+        let left = self.end.saturating_duration_since(Instant::now());
+        let read = self.read.recv_timeout(left).ok();
+        self.is_late.set(read.is_none());
+        read
     }
-
-    /// Looks up a path without opening what is there.
-    fn place(&self, path: &Path) -> Option<std::os::fd::OwnedFd> {
-        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let cached = ResolveFlag::from_bits_retain(RESOLVE_CACHED);
-        let open = |resolve| {
-            let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC);
-            let found = openat2(self.files.root()?.as_fd(), path, how.resolve(resolve));
-            Some(found.map_err(io::Error::from))
-        };
-        let found = open(resolve | cached)?;
-        match found {
-            Ok(place) => Some(place),
-            Err(_) if self.mounts.are_local() => open(resolve)?.ok(),
-            Err(_) => None,
-        }
-    }
-}
-
-/// Whether a file is regular, has the size of source text, and may be read by the user of the process.
-fn is_text_of(pid: i32, place: &File) -> bool {
-    let (Ok(file), Ok(status)) = (place.metadata(), StatusFile::of(pid)) else {
-        return false;
-    };
-    // Real, effective, saved, and that of the file system.
-    let of_files = |field: &str| status.field(field)?.split_whitespace().nth(3)?.parse().ok();
-    let (user, group): (Option<u32>, Option<u32>) = (of_files("Uid"), of_files("Gid"));
-    let mode = file.permissions().mode();
-    let may_read = match (user, group) {
-        (Some(0), _) => true,
-        (Some(user), _) if user == file.uid() => mode & 0o400 != 0,
-        (_, Some(group)) if group == file.gid() => mode & 0o040 != 0,
-        _ => mode & 0o004 != 0,
-    };
-    file.is_file() && file.len() <= LONGEST && may_read
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sys::stat::Mode;
-    use nix::unistd::mkfifo;
-    use std::fs;
-
-    #[test]
-    fn only_text_that_lies_on_this_machine_is_read() {
-        let folder = std::env::temp_dir().join(format!("lancet-sources-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let at = |name: &str| folder.join(name).to_str().expect("plain").to_owned();
-        fs::write(at("script.py"), "work()\n").expect("a file");
-        let huge = File::create(at("huge.py")).expect("a file");
-        huge.set_len(LONGEST + 1).expect("a size");
-        mkfifo(Path::new(&at("fifo")), Mode::S_IRWXU).expect("a FIFO");
-        let sources = Sources::of(std::process::id() as i32);
-        let text = sources.text(&at("script.py")).expect("text");
-        assert_eq!(&*text, b"work()\n");
-        for name in [
-            &at("huge.py"),
-            &at("fifo"),
-            &at("nothing"),
-            &at(""),
-            "/proc/self/status",
-            "/sys/kernel/mm/transparent_hugepage/enabled",
-            "/dev/zero",
-            "<string>",
-        ] {
-            assert_eq!(sources.text(name), None, "{name}");
-        }
-        fs::remove_dir_all(&folder).expect("the folder");
-    }
-}
+mod tests;

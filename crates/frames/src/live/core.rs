@@ -282,6 +282,7 @@ impl Core {
             all,
             unread,
             notes,
+            not_read: scripts::not_read(&vms, fibers),
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
             kept: HashSet::new(),

@@ -72,6 +72,8 @@ pub struct Look {
     pub unread: Vec<String>,
     /// Of VMs of versions without a table, by what they are read.
     pub notes: Vec<String>,
+    /// Of VMs of versions without a table, what was asked for and not read in this look.
+    pub not_read: Vec<String>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
     /// How long the process stood still, at most: the time of tries that failed is in it.
@@ -254,6 +256,7 @@ impl Live {
             all,
             unread: self.unread.clone(),
             notes: self.notes.clone(),
+            not_read: scripts::not_read(&self.vms, wanted.fibers),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
             kept: tids,
@@ -458,7 +461,11 @@ impl Live {
             *self = self.opened_anew()?;
         }
         self.looks = self.looks.saturating_add(1);
-        if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
+        // One without a table may be proven now that it does something else.
+        let may_be_more =
+            |vm: &Box<dyn Scripts>| vm.without_table().is_some_and(|how| how.may_be_more);
+        let is_open = !self.vms.is_empty() && !self.vms.iter().any(may_be_more);
+        if !is_open && self.looks > 1 && self.looks.is_power_of_two() {
             // Otherwise all that is known of it is still true.
             if let Ok(now) = self.opened_anew() {
                 *self = Live {

@@ -20,7 +20,7 @@ use super::loaded::{Loaded, Modules};
 pub struct Found {
     /// Those that can be read.
     pub vms: Vec<Box<dyn Scripts>>,
-    /// Of each of the others, why its script frames cannot be read, and of those whose lines are not known, why.
+    /// Of each of the others, that and why its script frames cannot be read, and of those whose lines are not known, why.
     pub unread: Vec<String>,
     /// What is to be said of those that are read without a table.
     pub notes: Vec<String>,
@@ -44,7 +44,10 @@ pub fn find(modules: &Modules, memory: &dyn Memory, sources: &dyn Sources) -> Fo
                 }
                 found.vms.push(vm);
             }
-            Err(why) => found.unread.push(why),
+            Err(why) => {
+                let why = format!("its script lines cannot be read: {why}");
+                found.unread.push(why);
+            }
         }
     }
     found
@@ -56,7 +59,9 @@ pub(super) fn coroutines(
     memory: &dyn Memory,
 ) -> (Vec<(usize, Coroutine)>, bool) {
     let (mut found, mut all) = (Vec::new(), true);
-    for (number, vm) in vms.iter().enumerate() {
+    // What is parked in one without a table is not read, and that is said ([`not_read`]).
+    let with_table = |one: &(usize, &Box<dyn Scripts>)| one.1.without_table().is_none();
+    for (number, vm) in vms.iter().enumerate().filter(with_table) {
         let mut best = (Vec::new(), false);
         for _ in 0..languages::frames::ATTEMPTS {
             let next = vm.coroutines(memory);
@@ -71,6 +76,19 @@ pub(super) fn coroutines(
         found.extend(best.0.into_iter().map(|one| (number, one)));
     }
     (found, all)
+}
+
+/// Returns what was asked for and not read of the VMs; `fibers`: that what is parked was asked for.
+pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<String> {
+    let mut not_read: Vec<String> = vms.iter().filter_map(|vm| vm.take_lost()).collect();
+    let without_table = vms.iter().filter(|vm| vm.without_table().is_some());
+    not_read.extend(without_table.filter(|_| fibers).map(|vm| {
+        let language = vm.language();
+        format!(
+            "{language} has no table, so its fibers and coroutines that are parked are not read"
+        )
+    }));
+    not_read
 }
 
 /// Returns the threads of the VMs that no kernel thread may run, each with its VM's index.

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use vm::Language;
 
-use super::evidence::{Evidence, NEEDED};
+use super::evidence::{Evidence, Verdict};
 
 /// How often a process is read, because it may change meanwhile, and for how long at most.
 const TRIES: u32 = 20;
 const LIMIT: Duration = Duration::from_millis(300);
 /// How often it is read where lines could not be proven: one that sleeps shows the same each time, one that works may call something.
 const ENOUGH: u32 = 4;
+/// Functions of which more must be known than that they fit together ([`Evidence::functions`]), where one thread alone is evidence.
+const OF_ONE_THREAD: usize = 3;
 
 /// A layout that was derived and proven.
 pub(crate) struct Derived<F> {
@@ -28,6 +30,8 @@ pub struct WithoutTable {
     pub note: String,
     /// Why lines are not shown; `None` where they are proven.
     pub no_lines: Option<String>,
+    /// Whether a later look may prove more: lines that are not shown, or threads beside the only one.
+    pub may_be_more: bool,
 }
 
 impl WithoutTable {
@@ -49,7 +53,7 @@ pub(crate) fn settle<'s, F, E: Display>(
     once: &dyn Fn() -> Result<(F, [u32; 2], Evidence<'s>), E>,
 ) -> Result<Derived<F>, String> {
     let end = Instant::now() + LIMIT;
-    let mut best: Option<(Result<usize, usize>, F, [u32; 2])> = None;
+    let mut best: Option<(Verdict, F, [u32; 2])> = None;
     let mut failed = format!("{why}, and no thread of it could be read {by}");
     let mut read = 0;
     for _ in 0..TRIES {
@@ -58,17 +62,19 @@ pub(crate) fn settle<'s, F, E: Display>(
             Ok((_, _, evidence)) if !evidence.are_files_there() => {
                 failed = format!("{why}, and what is read {by} names files that are not there");
             }
+            Ok((_, [1, _], evidence)) if evidence.functions() < OF_ONE_THREAD => {
+                failed = format!(
+                    "{why}, and only one thread runs scripts, with too few functions to prove that it is read right {by}"
+                );
+            }
             Ok((facts, held, evidence)) => {
                 let lines = evidence.lines();
-                let proven = |lines: &Result<usize, usize>| lines.unwrap_or_else(|few| few);
-                if best
-                    .as_ref()
-                    .is_none_or(|(known, ..)| proven(known) < proven(&lines))
-                {
+                let is_better = |(known, ..): &(Verdict, F, [u32; 2])| known.proven < lines.proven;
+                if lines.is_enough() || best.as_ref().is_none_or(is_better) {
                     best = Some((lines, facts, held));
                 }
                 read += 1;
-                if lines.is_ok() || read == ENOUGH {
+                if lines.is_enough() || read == ENOUGH {
                     break;
                 }
             }
@@ -77,24 +83,43 @@ pub(crate) fn settle<'s, F, E: Display>(
             break;
         }
     }
-    let (lines, facts, [threads, frames]) = best.ok_or(failed)?;
-    let read = format!("{why}; it is read {by}, proven on {frames} frames of {threads} threads");
-    let without_table = match lines {
-        Ok(lines) => WithoutTable {
-            note: format!("{read}, and {lines} lines of source text"),
-            no_lines: None,
-        },
-        Err(lines) => WithoutTable {
-            no_lines: Some(format!(
-                "{read}; its lines are not shown: source text proves {lines} of them, and {NEEDED} or more are needed"
-            )),
-            note: read,
-        },
-    };
+    let (lines, facts, held) = best.ok_or(failed)?;
     Ok(Derived {
         facts,
-        without_table,
+        without_table: said(&format!("{why}; it is read {by}"), lines, held),
     })
+}
+
+/// Returns what is said of how a process `is_read`.
+fn said(is_read: &str, lines: Verdict, [threads, frames]: [u32; 2]) -> WithoutTable {
+    let of_threads = match threads {
+        1 => "the only thread that runs scripts".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    let read = format!("{is_read}, proven on {frames} frames of {of_threads}");
+    let Verdict {
+        proven,
+        against,
+        needed,
+        is_any_text,
+    } = lines;
+    let no_lines = match (lines.is_enough(), is_any_text) {
+        (true, _) => None,
+        (false, false) => Some("none of its source text could be read".to_owned()),
+        (false, true) => Some(format!(
+            "source text proves lines of {proven} functions and contradicts {against}, and {needed} proven ones are needed"
+        )),
+    };
+    WithoutTable {
+        may_be_more: no_lines.is_some() || threads == 1,
+        note: match no_lines {
+            None => format!(
+                "{read}, and by source text on lines of {proven} functions; the lines of innermost frames are not proven by it"
+            ),
+            Some(_) => read.clone(),
+        },
+        no_lines: no_lines.map(|why| format!("{read}; its lines are not shown: {why}")),
+    }
 }
 
 /// Whether a test has taken away the tables of a language: `LANCET_WITHOUT_TABLE=python,ruby`. There is none in a release build.

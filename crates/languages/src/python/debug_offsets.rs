@@ -39,7 +39,7 @@ fn evidence<'s, M: Memory>(
     python: &Python<'_, M>,
     sources: &'s dyn Sources,
 ) -> Result<Evidence<'s>, Error> {
-    let (mut evidence, mut left) = (Evidence::of(sources), MOST);
+    let (mut evidence, mut left) = (Evidence::of(sources, true), MOST);
     for thread in python.all_threads() {
         let frames = python.frames(thread?.address).map_while(Result::ok);
         let frames = frames.take(OF_THREAD.min(left));
@@ -59,6 +59,8 @@ fn witness<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Witness {
         first: python.first_line(code).unwrap_or(0),
         line: python.line(frame.point).ok().flatten().unwrap_or(0),
         word: word(&name),
+        defined: defined(&name),
+        has_two_names: name.contains('.'),
     }
 }
 
@@ -75,9 +77,29 @@ fn word(name: &str) -> Option<String> {
     (!is_special && !word.is_empty() && is_name(word)).then(|| word.to_owned())
 }
 
+/// The name that a definition has in source text: that of a function or of a class. Lambdas, scripts and parts of expressions have none.
+fn defined(name: &str) -> Option<String> {
+    let own = name.rsplit('.').next()?;
+    let is_name = |one: char| one.is_alphanumeric() || one == '_';
+    (!own.is_empty() && own.chars().all(is_name)).then(|| own.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::word;
+    use super::{defined, word};
+
+    #[test]
+    fn a_definition_has_the_own_name() {
+        let cases = [
+            ("work", Some("work")),
+            ("Shop.Cart.__init__", Some("__init__")),
+            ("outer.<locals>.<lambda>", None),
+            ("<module>", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(defined(name).as_deref(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn a_function_is_called_by_its_own_name() {

@@ -220,7 +220,7 @@ impl Scripts for Vm {
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         if !self.facts.has_table() {
-            return (Vec::new(), true);
+            return (Vec::new(), false);
         }
         let pages = Pages::new(memory);
         let mut found = Vec::new();

@@ -67,6 +67,8 @@ struct Vm {
     facts: Facts,
     /// How it is read without a table.
     without_table: Option<WithoutTable>,
+    /// Whether a stack was cut at a frame that compiled code runs, since that was asked last.
+    is_cut: Cell<bool>,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
@@ -106,6 +108,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
     Some(Ok(Box::new(Vm {
         facts,
         without_table,
+        is_cut: Cell::default(),
         vm,
         runner,
         context: Cell::default(),
@@ -114,6 +117,33 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
 }
 
 impl Vm {
+    /// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
+    /// it many times. Without a table they end at one that compiled code runs.
+    fn scripts<M: Memory>(&self, ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
+        let without_table = self.without_table.as_ref();
+        let cfp = ruby.current_cfp(context).ok()?;
+        let frames = ruby.frames(context, cfp).ok()?;
+        let mut known: HashMap<(u64, u64), Script> = HashMap::new();
+        let script = |frame: Frame| {
+            let named = known.entry((frame.iseq, frame.pc));
+            let mut script = named
+                .or_insert_with(|| named_place(ruby, frame, without_table))
+                .clone();
+            script.placement = match ruby.ends_run(frame) {
+                Ok(true) => Placement::EndsRun,
+                _ => Placement::SameRun,
+            };
+            script
+        };
+        let is_read = |frame: &Frame| {
+            let is_cut = without_table.is_some() && ruby.is_compiled(*frame) != Ok(false);
+            self.is_cut.set(self.is_cut.get() || is_cut);
+            !is_cut
+        };
+        let frames = frames.map_while(Result::ok).take_while(is_read);
+        Some(frames.map(script).collect())
+    }
+
     /// Returns the execution context that runs on this native stack.
     fn context(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<u64> {
         let ruby = Ruby::new(&memory, self.facts).ok()?;
@@ -172,6 +202,14 @@ impl Scripts for Vm {
         self.without_table.as_ref()
     }
 
+    fn take_lost(&self) -> Option<String> {
+        let is_cut = self.is_cut.take();
+        is_cut.then(|| {
+            let version = self.facts.version();
+            format!("Ruby {version} has no table, and frames that compiled code runs are not read so, nor those outside of them")
+        })
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
         let ranges = || {
             let context = self.context(memory, thread, copied)?;
@@ -186,7 +224,7 @@ impl Scripts for Vm {
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        scripts(&ruby, context, self.without_table.as_ref())
+        self.scripts(&ruby, context)
     }
 
     fn thread(
@@ -229,7 +267,7 @@ impl Scripts for Vm {
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         if !self.facts.has_table() {
-            return (Vec::new(), true);
+            return (Vec::new(), false);
         }
         // The list of pages changes while it is read where the program makes much garbage. What lives on is in pages that stay, so only
         // those are looked at again that could not be read.
@@ -305,7 +343,7 @@ impl Scripts for Vm {
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
         let ruby = Ruby::new(&memory, self.facts);
         ruby.ok()
-            .and_then(|ruby| scripts(&ruby, one.detail, self.without_table.as_ref()))
+            .and_then(|ruby| self.scripts(&ruby, one.detail))
             .unwrap_or_default()
     }
 
@@ -360,30 +398,6 @@ fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
     let mut name = String::new();
     let written = ruby.runs_c(cfp).ok()? && ruby.write_method(cfp, &mut name).ok()?;
     written.then_some(name)
-}
-
-/// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
-/// it many times.
-fn scripts<M: Memory>(
-    ruby: &Ruby<'_, M>,
-    context: u64,
-    without_table: Option<&WithoutTable>,
-) -> Option<Vec<Script>> {
-    let cfp = ruby.current_cfp(context).ok()?;
-    let frames = ruby.frames(context, cfp).ok()?;
-    let mut known: HashMap<(u64, u64), Script> = HashMap::new();
-    let script = |frame: Frame| {
-        let named = known.entry((frame.iseq, frame.pc));
-        let mut script = named
-            .or_insert_with(|| named_place(ruby, frame, without_table))
-            .clone();
-        script.placement = match ruby.ends_run(frame) {
-            Ok(true) => Placement::EndsRun,
-            _ => Placement::SameRun,
-        };
-        script
-    };
-    Some(frames.map_while(Result::ok).map(script).collect())
 }
 
 fn named_place<M: Memory>(

@@ -39,7 +39,7 @@ fn evidence<'s, M: Memory>(
     ruby: &Ruby<'_, M>,
     sources: &'s dyn Sources,
 ) -> Result<Evidence<'s>, Error> {
-    let (mut evidence, mut left) = (Evidence::of(sources), MOST);
+    let (mut evidence, mut left) = (Evidence::of(sources, false), MOST);
     let vm = ruby.vm()?;
     ruby.threads_beside(vm, ruby.main_thread(vm)?, &mut |thread| {
         let frames = || {
@@ -63,19 +63,31 @@ fn witness<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Witness {
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         first: ruby.first_line(frame.iseq).unwrap_or(0),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
-        word: word(&base).filter(|_| label == base),
+        word: word(&base).filter(|_| is_method(&label, &base)),
+        defined: defined(&base).filter(|_| is_method(&label, &base)),
+        has_two_names: !label.is_empty() && label != base,
     }
 }
 
-/// The word by which source text calls a method: its own name, of `initialize` that of the method which makes the object. An operator is
-/// none, and blocks and bodies of classes are called by none.
+/// Whether code is a method's own, not that of a block in it. Since 3.4 the label has the class.
+fn is_method(label: &str, base: &str) -> bool {
+    let class = label.strip_suffix(base);
+    class.is_some_and(|class| class.is_empty() || class.ends_with(['#', '.']))
+}
+
+/// Methods that text calls everywhere, so that a wrong line names them as well as the right one: `initialize` is called as `new`.
+const EVERYWHERE: [&str; 6] = ["initialize", "new", "each", "call", "map", "loop"];
+
+/// The word by which source text calls a method: its own name. An operator is none, and blocks and bodies of classes are called by none.
 fn word(name: &str) -> Option<String> {
-    let word = match name.strip_suffix('=').unwrap_or(name) {
-        "initialize" => "new",
-        own => own,
-    };
+    let word = defined(name).filter(|word| !EVERYWHERE.contains(&word.as_str()))?;
+    Some(word.strip_suffix('=').unwrap_or(&word).to_owned())
+}
+
+/// The name that a method's definition has in source text.
+fn defined(name: &str) -> Option<String> {
     let begins = |first: char| first.is_alphabetic() || first == '_';
-    word.starts_with(begins).then(|| word.to_owned())
+    name.starts_with(begins).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -88,7 +100,8 @@ mod tests {
             ("work", Some("work")),
             ("empty?", Some("empty?")),
             ("total=", Some("total")),
-            ("initialize", Some("new")),
+            ("initialize", None),
+            ("each", None),
             ("[]=", None),
             ("<main>", None),
             ("", None),

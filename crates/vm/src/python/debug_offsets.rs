@@ -62,10 +62,19 @@ const LARGEST_CODE: u64 = 1 << 26;
 /// Bytes of two names that are compared.
 const COMPARED: usize = 1024;
 
+/// Code objects that are remembered as proven. A server has the same ones in all of its threads.
+const REMEMBERED: usize = 1 << 10;
+/// Bytes of the instructions before a function's first traceable one, at most; and of the code of frames that the interpreter pushes for
+/// itself (`_Py_InitCleanup`, `Python/specialize.c`).
+const LONGEST_PROLOGUE: i64 = 512;
+const LARGEST_OWN: u64 = 16;
+/// Bytes by which a frame that has not begun may be before its first instruction.
+const LONGEST_BEFORE: i64 = 16;
+
 /// What a layout was held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proven {
-    /// All threads.
+    /// All threads that have a frame.
     pub threads: u32,
     /// All frames of these.
     pub frames: u32,
@@ -140,7 +149,7 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
             match python.proof(self.left) {
                 Err(error) => {
                     why = error;
-                    spend(self.left, 1).ok_or(why)?;
+                    spend(self.left, 1).ok_or(self.too_large())?;
                 }
                 Ok(proven) => match &found {
                     // Two rows may begin in different places and say the same.
@@ -152,7 +161,14 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
                 },
             }
         }
-        found.ok_or(why)
+        match self.left.get() {
+            0 => Err(self.too_large()),
+            _ => found.ok_or(why),
+        }
+    }
+
+    fn too_large(&self) -> Error {
+        Error::garbled(TOO_LARGE, self.facts.runtime())
     }
 
     fn python(&self, sections: Sections) -> Result<Python<'m, M>, Error> {
@@ -277,6 +293,7 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
                 if frame == 0 {
                     break;
                 }
+                spend(self.left, 1)?;
                 let owner = self.memory.u8(frame.wrapping_add(owner)).ok()?;
                 if owner < SHIM {
                     let code = self.word(frame, code)? & !TAG;
@@ -295,13 +312,18 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
     }
 }
 
+/// What is missing where the budget is spent.
+const TOO_LARGE: &str = "end of its frames within the limit of what is read";
+
 /// A proof that goes on.
 struct Proof<'p, 'm, M> {
     python: &'p Python<'m, M>,
     proven: Proven,
     left: &'p Cell<u64>,
-    /// The code that was looked at last: a recursion has it many times.
-    last: u64,
+    /// Code that was looked at, each in a place by its address: recursions and threads have it many times.
+    known: [u64; REMEMBERED],
+    /// The code of frames that the interpreter pushes between those of functions; 0 as long as there was none.
+    own: u64,
 }
 
 impl<'m, M: Memory> Python<'m, M> {
@@ -317,7 +339,8 @@ impl<'m, M: Memory> Python<'m, M> {
             python: self,
             proven: Proven::default(),
             left,
-            last: 0,
+            known: [0; REMEMBERED],
+            own: 0,
         };
         for interpreter in self.interpreters() {
             proof.interpreter(interpreter?)?;
@@ -331,7 +354,11 @@ impl<'m, M: Memory> Python<'m, M> {
 
 impl<M: Memory> Proof<'_, '_, M> {
     fn spend(&self, steps: u64) -> Result<(), Error> {
-        spend(self.left, steps).ok_or(Error::garbled("end of frames", self.last))
+        let is_left = spend(self.left, steps);
+        if is_left.is_none() {
+            self.left.set(0);
+        }
+        is_left.ok_or(Error::garbled(TOO_LARGE, self.python.facts.runtime()))
     }
 
     fn interpreter(&mut self, interpreter: u64) -> Result<(), Error> {
@@ -344,32 +371,72 @@ impl<M: Memory> Proof<'_, '_, M> {
             if thread.interpreter != interpreter || !is_own(thread.id)? {
                 return Err(Error::garbled("thread", thread.address));
             }
-            for frame in python.frames(thread.address) {
-                self.frame(frame?.point)?;
-                self.proven.frames += 1;
-            }
-            self.proven.threads += 1;
+            let frames = self.proven.frames;
+            self.frames(thread.address)?;
+            self.proven.threads += u32::from(self.proven.frames != frames);
         }
         Ok(())
     }
 
-    fn frame(&mut self, point: Point) -> Result<(), Error> {
-        self.spend(1)?;
+    /// Looks at all frames of a thread, those that are hidden too: of a wrong layout they might be ones that are to be shown.
+    fn frames(&mut self, state: u64) -> Result<(), Error> {
         let python = self.python;
+        let mut chain = python.frame_chain(state);
+        let mut is_innermost = true;
+        while let Some(address) = chain.step(python.memory, python.layout.frame.previous)? {
+            self.spend(1)?;
+            let owner = python.owner(address)?;
+            if owner.owner >= SHIM {
+                is_innermost = true;
+                continue;
+            }
+            let (point, is_hidden) = python.raw_point(address, owner)?;
+            let size = self.instructions(point)?;
+            // Between frames of functions there is only one code that is hidden. It has no lines.
+            let is_own = is_hidden && size <= LARGEST_OWN;
+            if is_own && (self.own == 0 || self.own == point.code) {
+                self.own = point.code;
+            } else if is_hidden && !is_innermost {
+                return Err(Error::garbled("frame that may be hidden", address));
+            } else {
+                self.known_code(point.code, size)?;
+            }
+            self.proven.frames += u32::from(!is_hidden);
+            is_innermost = false;
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of the instructions that a frame's code has, if its point is one of them, or before the first.
+    fn instructions(&self, point: Point) -> Result<u64, Error> {
+        let python = self.python;
+        if python.memory.u64(point.code.wrapping_add(8))? != python.facts.types().code {
+            return Err(Error::garbled("code object", point.code));
+        }
         let count = python.memory.u64(point.code.wrapping_add(OB_SIZE))?;
         let size = count.saturating_mul(UNIT.unsigned_abs());
-        let within = |at: i64| u64::try_from(at).is_ok_and(|at| at < size);
-        if size > LARGEST_CODE
-            || !within(python.first_traceable(point.code)?)
-            || !(point.lasti < 0 || within(point.lasti.into()))
-        {
+        let at = i64::from(point.lasti);
+        let is_within = at >= -LONGEST_BEFORE && at < size.min(LARGEST_CODE).cast_signed();
+        if size > LARGEST_CODE || !is_within {
             return Err(Error::garbled("instructions of a code object", point.code));
         }
-        if point.code == self.last {
+        Ok(size)
+    }
+
+    /// Looks at a code object, unless it is known.
+    fn known_code(&mut self, code: u64, size: u64) -> Result<(), Error> {
+        let place = (code >> 4) as usize % REMEMBERED;
+        if self.known[place] == code {
             return Ok(());
         }
-        self.last = point.code;
-        self.code(point.code, size)
+        let first = self.python.first_traceable(code)?;
+        let most = LONGEST_PROLOGUE.min(size.cast_signed());
+        if !(0..most).contains(&first) {
+            return Err(Error::garbled("first instruction of code", code));
+        }
+        self.code(code, size)?;
+        self.known[place] = code;
+        Ok(())
     }
 
     /// Looks at a code object with instructions of so many bytes.

@@ -25,7 +25,10 @@ use super::object::Type;
 use super::string::Text;
 use super::thread::THREAD_SELF;
 use super::{Error, Facts, Layout, Ruby, Version};
-use crate::Memory;
+use crate::{Fault, Memory};
+
+/// Words that are taken for the VM, at most: most words there are 0, or addresses of what is no VM.
+const MOST_TAKEN: u32 = 1 << 15;
 
 /// How far from an exported variable the pointer to the VM is looked for: libruby has 200 KiB of variables.
 const AROUND: u64 = 1 << 19;
@@ -59,7 +62,7 @@ const MOST_LINES: u32 = 1 << 20;
 /// What a layout was held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proven {
-    /// All threads.
+    /// All threads that have a frame of Ruby code.
     pub threads: u32,
     /// All frames of these.
     pub frames: u32,
@@ -97,17 +100,29 @@ impl Facts {
 }
 
 impl<M: Memory> Ruby<'_, M> {
+    /// Returns whether compiled code runs a frame, which may keep iseq and pc elsewhere; since 3.3.
+    pub fn is_compiled(&self, frame: Frame) -> Result<bool, Fault> {
+        let at = frame.cfp.wrapping_add(JIT_RETURN);
+        Ok(self.memory.u64(at)? != 0)
+    }
+
     /// Returns the `rb_vm_t` to which one variable leads, of those around the one at `near`.
     fn find_vm(&self, near: u64) -> Result<u64, Error> {
         let begin = near.saturating_sub(AROUND) & !(PAGE - 1);
-        let mut found = 0;
+        let (mut found, mut left) = (0, MOST_TAKEN);
         for page in (begin..near.saturating_add(AROUND)).step_by(PAGE as usize) {
             let mut bytes = [[0; 8]; PAGE as usize / 8];
             if self.memory.read(page, bytes.as_flattened_mut()).is_err() {
                 continue;
             }
             for word in bytes.map(u64::from_le_bytes) {
-                if word == 0 || word % 8 != 0 || word == found || !self.is_vm(word) {
+                if word == 0 || word % 8 != 0 || word == found {
+                    continue;
+                }
+                left = left
+                    .checked_sub(1)
+                    .ok_or(Error::garbled("pointer to a VM within the limit", near))?;
+                if !self.is_vm(word) {
                     continue;
                 }
                 if found != 0 {
@@ -191,11 +206,12 @@ impl<M: Memory> Proof<'_, '_, M> {
         if count == 0 || !(frames.end - frames.start).is_multiple_of(size) {
             return Err(Error::garbled("VM stack", ec));
         }
+        let before = self.proven.frames;
         for cfp in frames.clone().step_by(size as usize) {
             self.spend(1)?;
             self.frame(cfp, cfp + size == frames.end)?;
         }
-        self.proven.threads += 1;
+        self.proven.threads += u32::from(self.proven.frames != before);
         Ok(())
     }
 
@@ -218,14 +234,14 @@ impl<M: Memory> Proof<'_, '_, M> {
         if is_of_c || of_kind == DUMMY {
             return Ok(());
         }
-        if word(JIT_RETURN)? != 0 {
-            return Err(Error::garbled("frame without compiled code", cfp));
-        }
         let frame = Frame {
             cfp,
             iseq: word(ISEQ)?,
             pc: word(PC)?,
         };
+        if ruby.is_compiled(frame)? {
+            return Err(Error::garbled("frame without compiled code", cfp));
+        }
         if of_kind == METHOD {
             self.method(ep, frame)?;
         }
