@@ -86,7 +86,7 @@ class Queue(unittest.TestCase):
         (self.folder / "messages").write_text("".join(json.dumps(one) + "\n" for one in self.messages))
         (self.folder / "table.json").write_text(json.dumps(self.table))
         return {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "TMPDIR": str(self.folder),
-                "LANCET_TESTS_TABLE": str(self.folder / "table.json"), **more}
+                "LANCET_TESTS_TABLE": str(self.folder / "table.json"), "CARGO_TARGET_DIR": str(self.folder / "target"), **more}
 
     def run_tests(self, *arguments, **more):
         done = subprocess.run([str(TESTS), *arguments], env=self.environment(**more), capture_output=True, text=True, check=False)
@@ -229,6 +229,15 @@ class Queue(unittest.TestCase):
         kept = json.loads((self.folder / "table.json").read_text())["seconds"]
         kept["box/two"]["t_d"] = min(kept["box/two"]["t_d"], 2)
         self.assertEqual(kept, {"box/one": 0, "box/two": {"t_d": 2}, "documentation": 0})
+
+    def test_what_each_took_is_written_the_dearest_first(self):
+        self.executable("one", "def t_a(): time.sleep(0.2)\ndef t_b():\n while time.process_time() < 0.3: pass")
+        self.run_tests()
+        head, *rows = [line.split("\t") for line in (self.folder / "target/test-times.tsv").read_text().splitlines()]
+        self.assertEqual(head, ["seconds", "processor", "test"])
+        self.assertEqual(sorted(row[2] for row in rows), ["box/one t_a", "box/one t_b", "documentation"])
+        self.assertEqual(rows[0][2], "box/one t_b")
+        self.assertGreaterEqual(float(rows[0][1]), 0.3)
 
     def test_folders_of_processes_that_are_gone_are_removed(self):
         self.executable("one", "def t_a(): os.mkdir(place + '/lancet-test-x-%d-0' % os.getpid())")

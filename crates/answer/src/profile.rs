@@ -30,6 +30,8 @@ pub enum Record<'a> {
         began_at_ns: u64,
         /// How long was looked.
         took_ns: u64,
+        /// What the functions are: `function`, `file` or `package` (`--by`).
+        by: &'static str,
         /// How many looks there were.
         looks: u64,
         /// How often a thread was seen on a processor.
@@ -46,7 +48,8 @@ pub enum Record<'a> {
     },
     /// A function in which threads ran.
     Function {
-        /// The function; the path of its script, or the name of its program or library.
+        /// The function; the path of its script, or the name of its program or library. With `--by file` only this, with `--by package` the
+        /// name of the package in the place of the function's.
         place: Place<'a>,
         /// It is native code.
         native: bool,
@@ -93,6 +96,8 @@ pub enum Record<'a> {
 pub struct Run<'a> {
     /// Which processes were looked at, as text.
     pub who: &'a str,
+    /// As of [`Record::Profile`].
+    pub by: &'static str,
     /// How many looks there were.
     pub looks: u64,
     /// How often a thread was seen on a processor.

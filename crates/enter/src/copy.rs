@@ -1,5 +1,5 @@
 //! The copy of a guest, seen from lancet: found, begun, read through its pipe until a deadline, and ended. What asks a guest for a copy
-//! (`copied`, the languages' `snapshot`) makes a [`Copy`]; `dump` reads it.
+//! (`copied`, the languages' `snapshot`) makes a `Copy`; `dump` reads it.
 //!
 //! The guest reports the copy's process id. It is believed only if the kernel says that this process is a child of the guest, runs the same
 //! program, and has the same users, groups and capabilities: a process that has since executed another program, with other rights, must be

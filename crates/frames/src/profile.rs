@@ -9,7 +9,10 @@
 //! of `Array#pack` it is the function of libruby that works. A thread that runs no script has all its native frames.
 
 pub mod difference;
+mod grouped;
 pub mod saved;
+
+pub use grouped::By;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -73,6 +76,8 @@ pub struct Profile {
     pub slept: u64,
     /// Samples of which only the innermost frame was kept, because there were too many different stacks.
     pub cut: u64,
+    /// What its functions are.
+    by: By,
     kinds: Vec<Frame>,
     numbers: HashMap<Frame, u32>,
     /// Bytes of the names and paths in `kinds`.
@@ -127,8 +132,13 @@ impl Profile {
     }
 
     /// Adds a sample; the outermost frame comes first.
-    pub fn add(&mut self, mut frames: Vec<Frame>) {
-        self.samples += 1;
+    pub fn add(&mut self, frames: Vec<Frame>) {
+        self.add_times(frames, 1);
+    }
+
+    /// Adds `times` samples with the same frames.
+    fn add_times(&mut self, mut frames: Vec<Frame>, times: u64) {
+        self.samples += times;
         let beyond = frames.len().saturating_sub(DEEPEST);
         frames.drain(..beyond);
         let stack: Rc<[u32]> = frames.into_iter().map(|frame| self.number(frame)).collect();
@@ -137,7 +147,7 @@ impl Profile {
         };
         let stack = match stack.last() {
             Some(innermost) if !has_room(self, &stack) => {
-                self.cut += 1;
+                self.cut += times;
                 Rc::from([*innermost])
             }
             _ => stack,
@@ -147,7 +157,7 @@ impl Profile {
         if *count == 0 {
             self.frames += length;
         }
-        *count += 1;
+        *count += times;
     }
 
     /// Returns the number of a frame; a new one's if there is room.

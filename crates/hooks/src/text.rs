@@ -352,9 +352,9 @@ impl Text {
         layers.take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols
-            .every()
-            .filter(|named| matches!(named.symbol.kind, Kind::Function | Kind::Indirect))
-            .map(|named| (named.symbol.address, named.symbol.size))
+            .places()
+            .filter(|symbol| matches!(symbol.kind, Kind::Function | Kind::Indirect))
+            .map(|symbol| (symbol.address, symbol.size))
             .filter(|(address, _)| (start..end).contains(address))
             .collect();
         let mut starts: Vec<u64> = known.iter().map(|(address, _)| *address).collect();

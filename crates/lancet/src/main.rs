@@ -46,6 +46,8 @@ fn main() -> ExitCode {
     failure::note_panics();
     ui::interrupt::outlive_file_size_limit();
     let done = failure::catch(|| {
+        // By this place a test sees whether this build has any.
+        process::fault::point("beginning");
         let command = match cli::Cli::try_parse() {
             Ok(cli) => cli.command,
             Err(error) => return wrong_usage(&error),

@@ -11,6 +11,8 @@ mod circles;
 mod dereferences;
 #[path = "house/doors.rs"]
 mod doors;
+#[path = "house/examples.rs"]
+mod examples;
 #[path = "house/matrix.rs"]
 mod matrix;
 #[path = "house/naming.rs"]

@@ -1,7 +1,7 @@
 //! Panics on demand, for the tests of what a panic of the command does to the processes that it has opened.
 //!
-//! `LANCET_FAULT=reading,leaving` makes the named places panic, each once, when they are reached. There are none in a
-//! release build.
+//! `LANCET_FAULT=reading,leaving` makes the named places panic, each once, when they are reached. The program for tests
+//! has these places, because this crate has debug assertions there (`profile.tests`); the one that is shipped has none.
 
 /// Panics if the variable names this place.
 #[cfg(debug_assertions)]

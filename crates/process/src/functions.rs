@@ -227,9 +227,8 @@ impl Functions {
     fn follow_picks(&self, found: &mut [Function]) {
         let picked = self.picked();
         let targets: HashSet<u64> = picked.values().copied().collect();
-        let every = self.places.iter().flat_map(|place| place.symbols.every());
+        let every = self.places.iter().flat_map(|place| place.symbols.places());
         let sizes: HashMap<u64, u64> = every
-            .map(|named| named.symbol)
             .filter(|symbol| symbol.size != 0 && targets.contains(&symbol.address))
             .map(|symbol| (symbol.address, symbol.size))
             .collect();
@@ -294,6 +293,10 @@ impl Functions {
 /// blocks away, gives them a symbol with `.cold` in its name, and marks that as a function. Nothing calls it, so it is
 /// not listed.
 fn is_part(symbol: &str) -> bool {
+    // Every symbol of a process is asked, and few have one.
+    if !symbol.contains('.') {
+        return false;
+    }
     let name = symbol.split('@').next().unwrap_or(symbol);
     name.ends_with(".cold") || name.contains(".cold.")
 }

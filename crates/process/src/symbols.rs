@@ -79,6 +79,14 @@ pub struct Symbols {
     own_picks: OnceLock<OwnPicks>,
 }
 
+/// A name as text. Nearly all are ASCII, which `from_utf8` knows by whole words and `from_utf8_lossy` byte by byte.
+fn text(name: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(name) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(name),
+    }
+}
+
 /// IFUNCs that a module calls through slots of its own.
 #[derive(Debug)]
 struct OwnPicks {
@@ -396,19 +404,33 @@ impl Symbols {
         table: &'a Table,
         is_default: impl Fn(u32) -> bool + 'a,
     ) -> impl Iterator<Item = Named<'a>> {
+        let extent = self.headers.extent();
         table.entries().filter_map(move |(index, entry)| {
             Some(Named {
-                name: String::from_utf8_lossy(table.name(entry.name)?),
-                symbol: self.symbol_of(entry)?,
+                name: text(table.name(entry.name)?),
+                symbol: self.symbol_within(&extent, entry)?,
                 default: is_default(index),
                 local: entry.local,
             })
         })
     }
 
+    /// Returns the places of the symbols of both, without their names: to read these takes most of the time.
+    pub fn places(&self) -> impl Iterator<Item = Symbol> {
+        let extent = self.headers.extent();
+        let exported = self.dynamic.iter().map(Dynamic::table);
+        let tables = exported.chain(self.more());
+        let entries = tables.flat_map(Table::entries);
+        entries.filter_map(move |(_, entry)| self.symbol_within(&extent, entry))
+    }
+
     /// The symbol of an entry, unless its address lies outside of the module.
     fn symbol_of(&self, entry: Entry) -> Option<Symbol> {
-        let extent = self.headers.extent();
+        self.symbol_within(&self.headers.extent(), entry)
+    }
+
+    /// The same, where the extent of the module is known.
+    fn symbol_within(&self, extent: &std::ops::Range<u64>, entry: Entry) -> Option<Symbol> {
         // `_end` and similar symbols point one past the last byte.
         (extent.start..=extent.end)
             .contains(&entry.address)

@@ -13,7 +13,7 @@
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
 //! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown; or stacks: folded, speedscope, a flame graph, the Firefox profiler, pprof, OpenTelemetry |
 //! | [`losses`] | what was lost in a run of any command, as a record |
-//! | [`text`], [`figures`], `columns`, [`style`], [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
+//! | [`text`], [`figures`], `columns`, `style`, [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
 //! was settled by the crate that made the answer. This crate prints nothing itself and knows no command line.

@@ -27,8 +27,8 @@ use hashbrown::HashSet;
 use core::ops::Range;
 
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register,
 };
 
 /// What a function does with its stack arguments.
@@ -163,7 +163,8 @@ fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack,
         own: function.clone(),
         starts,
         factory: InstructionInfoFactory::new(),
-        seen: HashSet::new(),
+        // Most functions have no more instructions than this.
+        seen: HashSet::with_capacity(128),
         pending: alloc::vec![(function.start, known)],
         most: Stack::Reads(0),
         tables: Vec::new(),
@@ -213,24 +214,26 @@ fn number(register: Register) -> Option<usize> {
     full.is_gpr64().then(|| full.number())
 }
 
-impl Walk<'_> {
-    fn bytes(&self, ip: u64) -> Option<&[u8]> {
+impl<'a> Walk<'a> {
+    fn bytes(&self, ip: u64) -> Option<&'a [u8]> {
         self.code
             .get(usize::try_from(ip.checked_sub(self.at)?).ok()?..)
     }
 
     /// Follows the code from `ip` until the path ends or meets an instruction that was followed with the same stack.
     fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize, most: usize) {
+        let bytes = self.bytes(ip).unwrap_or_default();
+        let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
         loop {
             if !self.seen.insert((ip, known.pointers())) {
                 return;
             }
             *steps += 1;
-            let Some(bytes) = self.bytes(ip).filter(|bytes| !bytes.is_empty()) else {
+            if !decoder.can_decode() {
                 self.most = self.most.and(Stack::Unproven(0));
                 return;
-            };
-            let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
+            }
+            let instruction = decoder.decode();
             if instruction.is_invalid() || *steps > most || self.most == Stack::OwnReturn {
                 return;
             }
@@ -346,7 +349,10 @@ impl Walk<'_> {
             instruction.flow_control(),
             FlowControl::Call | FlowControl::IndirectCall
         ) && instruction.mnemonic() == Mnemonic::Call;
-        for register in self.factory.info(instruction).used_registers() {
+        // What it does to memory is not asked.
+        let options = InstructionInfoOptions::NO_MEMORY_USAGE;
+        let info = self.factory.info_options(instruction, options);
+        for register in info.used_registers() {
             if matches!(
                 register.access(),
                 OpAccess::Write

@@ -53,6 +53,62 @@ fn own_and_total_samples_and_the_dear_caller() {
     assert_eq!(caller(again), Some((&frame("main", 1), 10)));
 }
 
+/// By file and by package: what one of them calls of itself is one frame, and no sample is lost or counted twice.
+#[test]
+fn functions_are_grouped_by_file_and_by_package() {
+    let of_file = |file: &str, native: bool| {
+        let mut frame = frame("work", 3);
+        frame.function.file = file.to_owned();
+        (frame.function.native, frame.library) = (native, native);
+        frame
+    };
+    let rack = "/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb";
+    let mut profile = Profile {
+        rounds: 9,
+        slept: 4,
+        ..Profile::default()
+    };
+    for (file, native, count) in [
+        (rack, false, 5),
+        ("/srv/app/cart.rb", false, 3),
+        ("libc.so.6", true, 2),
+        ("", true, 1),
+    ] {
+        for _ in 0..count {
+            let stack = vec![frame("main", 1), frame("again", 2), of_file(file, native)];
+            profile.add(stack);
+        }
+    }
+    let rows = |by: By| {
+        let grouped = profile.clone().grouped(by);
+        assert_eq!((grouped.counts(), grouped.by()), (profile.counts(), by));
+        let rows = grouped.functions();
+        let of = |row: &Row| (row.function.name.clone(), row.own, row.total);
+        rows.iter().map(of).collect::<Vec<_>>()
+    };
+    let row = |name: &str, own, total| (name.to_owned(), own, total);
+    assert_eq!(
+        rows(By::File),
+        [
+            row("rack-2.2.4/lib/rack.rb", 5, 5),
+            row("/srv/app/cart.rb", 3, 3),
+            row("libc.so.6", 2, 2),
+            row(grouped::NO_FILE, 1, 1),
+            row("app.rb", 0, 11),
+        ]
+    );
+    assert_eq!(
+        rows(By::Package),
+        [
+            row("rack-2.2.4", 5, 5),
+            row("app", 3, 11),
+            row("libc.so.6", 2, 2),
+            row(grouped::NO_FILE, 1, 1),
+        ]
+    );
+    assert_eq!(rows(By::Function).len(), 6);
+}
+
 #[test]
 fn the_hottest_function_is_the_programs_own() {
     let hottest = profile().hottest().unwrap();

@@ -14,7 +14,7 @@ const SLOWED: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
-    let count = if soak() { 300 } else { 18 };
+    let count = if soak() { 300 } else { 12 };
     for ruby in rubies("calls killed") {
         let mut random = Random::new("calls killed");
         let mut kills = 0;

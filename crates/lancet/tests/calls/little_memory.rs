@@ -5,10 +5,10 @@ use std::process::Command;
 use crate::support::{Guest, LIMIT, Snapshot, installed, lancet, run, say, skip, soak};
 use crate::watch::{calls, text_holds};
 
-/// A Ruby that has a heap of some size, and calls many functions.
+/// A Ruby that has a heap of some size, and calls many functions, with pauses between them.
 fn large() -> Guest {
     let mut ruby = Command::new("ruby");
-    let script = "all = Array.new(600_000) { |n| [n.to_s] }; $stdout.sync = true; puts :ready; loop { [3, 1].sort }";
+    let script = "all = Array.new(600_000) { |n| [n.to_s] }; $stdout.sync = true; puts :ready; loop { 50.times { [3, 1].sort }; sleep 0.001 }";
     let guest = Guest::start("large", ruby.args(["-e", script]));
     guest.expect("ready");
     guest

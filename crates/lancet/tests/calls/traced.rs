@@ -171,7 +171,7 @@ fn a_ruby_is_opened_and_left_again_and_again() {
         let mut guest = Guest::ready(&mut command);
         let before = Snapshot::take(guest.pid);
         let mut random = Random::new("traced");
-        for round in 0..if soak() { 1000 } else { 24 } {
+        for round in 0..if soak() { 1000 } else { 12 } {
             let ways: [&[&str]; 2] = [&["--max-wait", "30s"], &["--no-modify", "-f"]];
             let mut options = ways[round % 2].to_vec();
             options.extend(if round % 4 < 2 {

@@ -1,6 +1,7 @@
 //! The gem, on each Ruby that is chosen.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -22,7 +23,25 @@ fn built(place: &TempDir) -> PathBuf {
     })
 }
 
-/// Installs it, and runs one of its test files on what was installed.
+/// A folder of gems in which it, and nothing else, was installed by this Ruby's own `gem`. It is installed once for all tests, in a folder
+/// that a Ruby in a root sees.
+fn installed_by(ruby: &Interpreter, place: &TempDir) -> PathBuf {
+    let version = &ruby.version;
+    made("gem", &format!("gems-{version}"), place, |into| {
+        let (here, kept) = (
+            place.join("installing"),
+            into.join(format!("home-{version}")),
+        );
+        let mut install = command(ruby);
+        install.args(["-S", "gem", "install", "--local", "--no-document"]);
+        succeeds(install.env("GEM_HOME", &here).arg(built(place)));
+        let _ = fs::remove_dir_all(&kept);
+        succeeds(Command::new("cp").arg("-r").arg(&here).arg(&kept));
+        kept
+    })
+}
+
+/// Runs one of its test files on what was installed.
 fn test(name: &str) {
     test_with(name, &[]);
 }
@@ -33,12 +52,8 @@ fn test_with(name: &str, variables: &[(&str, &OsStr)]) {
         return skip(name, "rake is not installed");
     }
     let place = TempDir::new(&format!("gem-{name}"));
-    let file = built(&place);
     for ruby in rubies(name) {
-        let home = place.join(&format!("home-{}", ruby.version));
-        let mut install = command(&ruby);
-        install.args(["-S", "gem", "install", "--local", "--no-document"]);
-        succeeds(install.env("GEM_HOME", &home).arg(&file));
+        let home = installed_by(&ruby, &place);
         let mut tests = command(&ruby);
         tests.arg(format!("test/{name}_test.rb"));
         tests.envs(variables.iter().copied());

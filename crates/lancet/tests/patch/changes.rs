@@ -7,7 +7,7 @@ use crate::support::{LIMIT, Snapshot, Watch, is_release, say, until};
 
 #[test]
 fn a_function_is_replaced_and_put_back() {
-    let mut guest = guest("replaced", 4);
+    let mut guest = guest("replaced", 2);
     let before = Snapshot::take(guest.pid);
     let file = library("replaced", FIX, PLAIN);
     assert_eq!(guest.answer_to("total"), "14");

@@ -271,6 +271,23 @@ fn a_saved_profile_is_shown_again_and_compared() {
         .map(|count| count.parse::<u64>().expect("a count"))
         .sum();
     assert_eq!(sum, samples);
+    // All of the program's functions are in one file, which is the program's.
+    let script = script.display().to_string();
+    for (by, name) in [("file", script.as_str()), ("package", "app")] {
+        let rows = records(&profile(&[&new, "--by", by, "--json"]));
+        assert_eq!(schema::first(&rows, "profile")["by"], by, "{rows:?}");
+        let is_named = |row: &&Value| {
+            let place = &row["place"];
+            [&place["file"], &place["function"]].contains(&&Value::from(name))
+        };
+        let row = rows.iter().find(is_named).expect("the program's own");
+        assert_eq!(row["total"], samples, "{rows:?}");
+        let table = profile(&[&new, "--by", by, "--sort", "total"]).stdout;
+        assert!(table.contains(&format!("{name}\n")), "{table}");
+        let same = profile(&["--diff", &new, &new, "--by", by]).stdout;
+        let said = format!("no {by} has a larger or smaller share");
+        assert!(same.starts_with(&said), "{same}");
+    }
     let said = profile(&["--diff", &old, &new]).stdout;
     let verdict = said.lines().next().expect("a verdict");
     assert!(

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::program::{Output, wait};
+use super::program::{Output, run, wait};
 use super::{LIMIT, Patience, Report, join, standing};
 
 /// The lancet to test: that of `LANCET_BIN`, or this build's.
@@ -24,9 +25,20 @@ pub fn lancet() -> Command {
     Command::new(tool())
 }
 
-/// A lancet that panics at these places (`process::fault`). It is always this build's: a release build has none of them.
+/// Whether the lancet to test panics where it is asked to (`process::fault`), and refuses writes. What is shipped does neither.
+pub fn can_fail() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let mut asked = Command::new(tool());
+        asked.arg("--version").env("LANCET_FAULT", "beginning");
+        !run(&mut asked, LIMIT).status.success()
+    })
+}
+
+/// A lancet that panics at these places (`process::fault`): this build's, where the one to test has none of them.
 pub fn failing(command: &Command, places: &str) -> Command {
-    let mut failing = Command::new(env!("CARGO_BIN_EXE_lancet"));
+    let own = || PathBuf::from(env!("CARGO_BIN_EXE_lancet"));
+    let mut failing = Command::new(if can_fail() { tool() } else { own() });
     failing.args(command.get_args()).env("LANCET_FAULT", places);
     failing.env_remove("RUST_BACKTRACE");
     failing

@@ -14,12 +14,12 @@
 
 use std::io::{self, Write};
 
-use answer::place::Place;
 use answer::profile::{Record, Run};
 use frames::profile::Profile;
 use frames::profile::difference::{Change, Difference};
 
 use super::format::Head;
+use super::json::place;
 use super::words::{called, summary};
 use crate::figures::{grouped, plural};
 use crate::json::line;
@@ -36,6 +36,7 @@ pub fn write_table(
     [old, new]: [&Head; 2],
 ) -> io::Result<()> {
     writeln!(out, "{}\n", verdict(difference))?;
+    let [one, many] = difference.new.by().words();
     let profiles = [("old", old, difference.old), ("new", new, difference.new)];
     for (when, head, profile) in profiles {
         let who = printable(&head.about.who);
@@ -49,7 +50,7 @@ pub fn write_table(
         writeln!(out, "\n{:>8} {:>16}", "own", "total")?;
         writeln!(
             out,
-            "{:>7} {:>6} {:>7} {:>6}  function",
+            "{:>7} {:>6} {:>7} {:>6}  {one}",
             "old", "new", "old", "new"
         )?;
     }
@@ -67,15 +68,15 @@ pub fn write_table(
     }
     let more = changed.len().saturating_sub(new.rows) as u64;
     if more != 0 {
-        let functions = plural(more, "function has", "functions have");
-        writeln!(out, "{:33}{} more {functions} changed", "", grouped(more))?;
+        let (have, what) = (plural(more, "has", "have"), plural(more, one, many));
+        writeln!(out, "{:33}{} more {what} {have} changed", "", grouped(more))?;
     }
     if !rest.is_empty() {
         let count = rest.len() as u64;
-        let functions = plural(count, "function", "functions");
+        let what = plural(count, one, many);
         writeln!(
             out,
-            "\n{} {functions} beside, of which the shares differ by no more than chance explains",
+            "\n{} {what} beside, of which the shares differ by no more than chance explains",
             grouped(count)
         )?;
     }
@@ -107,18 +108,19 @@ fn verdict(difference: &Difference) -> String {
         .changes
         .iter()
         .any(|change| is_changed(difference, change));
+    let [one, _] = difference.new.by().words();
     match changed {
-        true => {
-            "no function has a larger share by more than chance explains, and some have a smaller one"
-        }
-        false => "no function has a larger or smaller share by more than chance explains",
+        true => format!(
+            "no {one} has a larger share by more than chance explains, and some have a smaller one"
+        ),
+        false => format!("no {one} has a larger or smaller share by more than chance explains"),
     }
-    .to_owned()
 }
 
 fn run<'a>(head: &Head<'a>, profile: &Profile) -> Run<'a> {
     Run {
         who: &head.about.who,
+        by: profile.by().words()[0],
         looks: profile.rounds,
         samples: profile.samples,
     }
@@ -146,7 +148,7 @@ pub fn write_json(
         line(
             out,
             &Record::FunctionDifference {
-                place: Place::new(&*change.function.file, 0, &*change.function.name),
+                place: place(difference.new.by(), &change.function, 0),
                 native: change.function.native,
                 own: [change.own.old, change.own.new],
                 total: [change.total.old, change.total.new],
@@ -186,6 +188,7 @@ mod tests {
             about: &about,
             title: &about.looks,
             rows: 20,
+            by_total: false,
             stacks: &crate::forms::stacks::FOLDED,
         };
         let mut out = Vec::new();

@@ -25,6 +25,8 @@ pub struct Head<'a> {
     pub title: &'a str,
     /// How many rows a table has at most.
     pub rows: usize,
+    /// Its rows are in the order of their total shares, not of their own.
+    pub by_total: bool,
     /// What shows stacks, where the format gives them.
     pub stacks: &'static StackForm,
 }

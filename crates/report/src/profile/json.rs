@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use answer::place::Place;
 use answer::profile::{Caller, OfLine, Record};
 use answer::time::nanos;
-use frames::profile::{Frame, Profile};
+use frames::profile::{By, Frame, Function, Profile};
 
 use super::format::{Format, Head};
 use super::table::verdict;
@@ -19,9 +19,17 @@ pub(super) static FORMAT: Format = Format {
     write,
 };
 
-fn caller<'a>((frame, samples): (&&'a Frame, &u64)) -> Caller<'a> {
+/// Where a function is; of a file that stands for its functions ([`By::File`]) its path.
+pub(super) fn place(by: By, function: &Function, line: u32) -> Place<'_> {
+    match by {
+        By::File => Place::new(&function.name, line, ""),
+        By::Function | By::Package => Place::new(&function.file, line, &function.name),
+    }
+}
+
+fn caller<'a>(by: By, (frame, samples): (&&'a Frame, &u64)) -> Caller<'a> {
     Caller {
-        place: Place::new(&frame.function.file, frame.line, &frame.function.name),
+        place: place(by, &frame.function, frame.line),
         samples: *samples,
     }
 }
@@ -38,6 +46,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
             who: &head.about.who,
             began_at_ns: head.about.began,
             took_ns: nanos(head.about.took),
+            by: profile.by().words()[0],
             looks: profile.rounds,
             samples: profile.samples,
             unsure: profile.unsure,
@@ -47,11 +56,11 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
         },
     )?;
     for row in &profile.functions() {
-        let lines = row.lines.iter();
+        let (lines, callers) = (row.lines.iter(), row.callers.iter());
         line(
             out,
             &Record::Function {
-                place: Place::new(&row.function.file, 0, &row.function.name),
+                place: place(profile.by(), row.function, 0),
                 native: row.function.native,
                 library: row.library,
                 own: row.own,
@@ -62,7 +71,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
                         own: *own,
                     })
                     .collect(),
-                callers: row.callers.iter().map(caller).collect(),
+                callers: callers.map(|one| caller(profile.by(), one)).collect(),
             },
         )?;
     }

@@ -11,6 +11,7 @@
 //!    0.0%   60.0%  OrdersController#show (orders.rb)
 //! ```
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use frames::profile::Profile;
@@ -34,11 +35,15 @@ const TENTH: f64 = 10.0;
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     writeln!(out, "{}\n\n{}", verdict(profile), summary(profile, head))?;
-    let rows = profile.functions();
+    let mut rows = profile.functions();
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{:>7} {:>7}  function", "own", "total")?;
+    if head.by_total {
+        rows.sort_by_key(|row| Reverse((row.total, row.own)));
+    }
+    let [one, many] = profile.by().words();
+    writeln!(out, "\n{:>7} {:>7}  {one}", "own", "total")?;
     for row in rows.iter().take(head.rows) {
         let [own, total] = [row.own, row.total].map(|count| share(count, profile));
         let name = called(row.function, row.line());
@@ -48,8 +53,12 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
     if !left.is_empty() {
         let own: u64 = left.iter().map(|row| row.own).sum();
         let (own, count) = (share(own, profile), left.len() as u64);
-        let more = plural(count, "more function", "more functions");
-        writeln!(out, "{own:>6.1}%          in {} {more}", grouped(count))?;
+        let more = plural(count, one, many);
+        writeln!(
+            out,
+            "{own:>6.1}%          in {} more {more}",
+            grouped(count)
+        )?;
     }
     Ok(())
 }
@@ -66,8 +75,8 @@ pub(super) fn verdict(profile: &Profile) -> String {
     };
     let part = share(hottest.samples, profile);
     if part < TENTH {
-        return "no function of the program has a tenth of the time in which threads ran"
-            .to_owned();
+        let [one, _] = profile.by().words();
+        return format!("no {one} of the program has a tenth of the time in which threads ran");
     }
     let within = |count: u64| match count == hottest.samples {
         true => String::new(),
@@ -92,7 +101,9 @@ pub(super) fn verdict(profile: &Profile) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::tests::{profile, written};
+    use frames::profile::By;
+
+    use super::super::words::tests::{about, head, profile, written};
     use super::*;
 
     #[test]
@@ -107,6 +118,26 @@ mod tests {
              10.0%  100.0%  <main> (/srv/app/cart.rb:2)\n   \
              0.0%   60.0%  show (/srv/app/cart.rb)\n   \
              0.0%   30.0%  list (/srv/app/cart.rb)\n"
+        );
+    }
+
+    #[test]
+    fn files_stand_in_the_place_of_functions() {
+        let files = profile().grouped(By::File);
+        let about = about();
+        let by_total = Head {
+            by_total: true,
+            ..head(&about)
+        };
+        let mut out = Vec::new();
+        FORMAT.write(&files, &mut out, &by_total).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "100 % of the time in which threads ran is at /srv/app/cart.rb\n\n\
+             10 looks in 0.1 s: 1.0 threads ran, 0.0 waited for a processor and 1.0 slept, on average\n\n    \
+             own   total  file\n  \
+             60.0%  100.0%  /srv/app/cart.rb\n  \
+             40.0%   40.0%  libruby-3.1.so.3.1\n"
         );
     }
 

@@ -125,6 +125,7 @@ pub(super) mod tests {
             about,
             title: &about.looks,
             rows: 20,
+            by_total: false,
             stacks: FORMS[0],
         }
     }

@@ -71,6 +71,7 @@ fn page(profile: &Profile) -> String {
         about: &about,
         title: &about.looks,
         rows: 20,
+        by_total: false,
         stacks: &FOLDED,
     };
     format.write(profile, &mut out, &head).expect("memory");

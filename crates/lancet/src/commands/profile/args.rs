@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
+use frames::profile::By;
 use report::forms::Chosen;
 use report::profile::{FORMATS, Format};
 
@@ -59,7 +60,15 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_interval_of_stacks, help_heading = TIME)]
     pub every: Option<Duration>,
 
-    /// At most N functions; 0 for all
+    /// What a row is [default: function]
+    #[arg(long, value_name = "WHAT", value_enum, help_heading = OUTPUT)]
+    by: Option<Grouping>,
+
+    /// Which rows of the table come first [default: own]
+    #[arg(long, value_name = "SHARE", value_enum, conflicts_with = "diff", help_heading = OUTPUT)]
+    sort: Option<Share>,
+
+    /// At most N rows; 0 for all
     #[arg(long, value_name = "N", default_value_t = ROWS, help_heading = OUTPUT)]
     top: usize,
 
@@ -73,12 +82,33 @@ pub struct ProfileArgs {
     json: bool,
 
     /// Write nothing but the whole profile, to this file, which only you can read, to be shown (lancet profile FILE) or compared later
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "output", "top"], help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "output", "top", "by", "sort"], help_heading = OUTPUT)]
     pub save: Option<PathBuf>,
 
     /// Write to FILE, mode 0600, instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+}
+
+/// What makes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Grouping {
+    /// The function
+    Function,
+    /// The file; what a file calls of itself is one call
+    File,
+    /// The gem or package, the native library, the language, or `app`
+    #[value(alias = "gem")]
+    Package,
+}
+
+/// A share of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Share {
+    /// In which it was innermost
+    Own,
+    /// In which it was anywhere on the stack
+    Total,
 }
 
 impl ProfileArgs {
@@ -102,7 +132,21 @@ impl ProfileArgs {
         self.chosen().format
     }
 
-    /// Returns how many functions a table has at most.
+    /// Returns what a row is.
+    pub fn by(&self) -> By {
+        match self.by {
+            None | Some(Grouping::Function) => By::Function,
+            Some(Grouping::File) => By::File,
+            Some(Grouping::Package) => By::Package,
+        }
+    }
+
+    /// Returns whether rows are in the order of their total shares.
+    pub fn by_total(&self) -> bool {
+        self.sort == Some(Share::Total)
+    }
+
+    /// Returns how many rows a table has at most.
     pub fn rows(&self) -> usize {
         match self.top {
             0 => usize::MAX,
@@ -120,6 +164,7 @@ Examples:
   lancet profile -p 4242                                   the functions in which it runs, for ten seconds
   lancet profile -p 4242 --children --for 30s              a server and its workers
   lancet profile -p 4242 --format tree                     who calls whom
+  lancet profile -p 4242 --by package --sort total         which gems and packages
   lancet profile -p 4242 --format html -o profile.html     a page with a flame graph to go into
   lancet profile -- ./job                                  a program from its beginning to its end
   lancet profile -p 4242 --save before.profile             to be looked at later: lancet profile before.profile

@@ -43,7 +43,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
     let save = save.transpose()?;
     let (profile, about, sampled) = looks(&args)?;
     let Some((path, mut save)) = save else {
-        show(&args, &mut sink, &profile, &about)?;
+        show(&args, &mut sink, profile, &about)?;
         return sampled.finish(&mut sink);
     };
     let written = saved::write(&profile, &about, &mut save.file);
@@ -58,24 +58,26 @@ fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
     // Now, because it may be the same file.
     let mut sink =
         Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
-    show(args, &mut sink, &profile, &about)?;
+    show(args, &mut sink, profile, &about)?;
     end(&mut sink, &[&about])
 }
 
 fn show(
     args: &ProfileArgs,
     sink: &mut Sink,
-    profile: &Profile,
+    profile: Profile,
     about: &About,
 ) -> anyhow::Result<()> {
-    let title = title(profile, about);
+    let profile = profile.grouped(args.by());
+    let title = title(&profile, about);
     let head = Head {
         about,
         title: &title,
         rows: args.rows(),
+        by_total: args.by_total(),
         stacks: args.chosen().stacks(),
     };
-    Ok(args.format().write(profile, &mut sink.out, &head)?)
+    Ok(args.format().write(&profile, &mut sink.out, &head)?)
 }
 
 /// Says what was lost as these profiles were made, and returns the exit code.
@@ -174,12 +176,14 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         about,
         title,
         rows: args.rows(),
+        by_total: args.by_total(),
         stacks: args.chosen().stacks(),
     };
     let heads = [
         &head(&about_before, titles[0].as_str()),
         &head(&about_after, titles[1].as_str()),
     ];
+    let [before, after] = [before, after].map(|profile| profile.grouped(args.by()));
     let found = Difference::of(&before, &after);
     match args.format().writes.is_records() {
         true => difference::write_json(&mut sink.out, &found, heads)?,

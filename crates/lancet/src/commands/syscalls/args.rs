@@ -465,7 +465,7 @@ impl Asked for SyscallsArgs {
             let form = self.chosen().form;
             Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
         };
-        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
+        let writer: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
@@ -481,9 +481,9 @@ impl Asked for SyscallsArgs {
             _ => self.lines(signatures, naming.clone(), out),
         };
         if paths.is_empty() {
-            return shown;
+            return writer;
         }
         let naming = (naming, !self.is_counted());
-        Box::new(OnPaths::before(shown, paths, signatures, naming))
+        Box::new(OnPaths::before(writer, paths, signatures, naming))
     }
 }
