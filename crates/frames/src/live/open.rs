@@ -462,10 +462,9 @@ impl Live {
         }
         self.looks = self.looks.saturating_add(1);
         // One without a table may be proven now that it does something else.
-        let may_be_more =
-            |vm: &Box<dyn Scripts>| vm.without_table().is_some_and(|how| how.may_be_more);
-        let is_open = !self.vms.is_empty() && !self.vms.iter().any(may_be_more);
-        if !is_open && self.looks > 1 && self.looks.is_power_of_two() {
+        let mut how = self.vms.iter().filter_map(|vm| vm.without_table());
+        let may_be_more = how.any(|how| how.may_be_more);
+        if (self.vms.is_empty() || may_be_more) && self.looks > 1 && self.looks.is_power_of_two() {
             // Otherwise all that is known of it is still true.
             if let Ok(now) = self.opened_anew() {
                 *self = Live {

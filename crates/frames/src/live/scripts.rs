@@ -60,8 +60,8 @@ pub(super) fn coroutines(
 ) -> (Vec<(usize, Coroutine)>, bool) {
     let (mut found, mut all) = (Vec::new(), true);
     // What is parked in one without a table is not read, and that is said ([`not_read`]).
-    let with_table = |one: &(usize, &Box<dyn Scripts>)| one.1.without_table().is_none();
-    for (number, vm) in vms.iter().enumerate().filter(with_table) {
+    let all_vms = vms.iter().enumerate();
+    for (number, vm) in all_vms.filter(|(_, vm)| vm.without_table().is_none()) {
         let mut best = (Vec::new(), false);
         for _ in 0..languages::frames::ATTEMPTS {
             let next = vm.coroutines(memory);

@@ -271,7 +271,7 @@ fn names(line: &[u8], word: &str) -> bool {
     let at = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| line.get(before));
         let behind = line.get(at + word.len());
-        !before.is_some_and(is_part) && !(ends && behind.is_some_and(is_part))
+        !(before.is_some_and(is_part) || ends && behind.is_some_and(is_part))
     };
     let mut places = line.windows(word.len().max(1)).enumerate();
     places.any(|(place, found)| found == word && at(place))
