@@ -27,7 +27,7 @@ use super::thread::THREAD_SELF;
 use super::{Error, Facts, Layout, Ruby, Version};
 use crate::{Fault, Memory};
 
-/// Words that are taken for the VM, at most: most words there are 0, or addresses of what is no VM.
+/// Words that are followed further than to what would be a thread of the VM's, at most.
 const MOST_TAKEN: u32 = 1 << 15;
 
 /// How far from an exported variable the pointer to the VM is looked for: libruby has 200 KiB of variables.
@@ -119,10 +119,15 @@ impl<M: Memory> Ruby<'_, M> {
                 if word == 0 || word % 8 != 0 || word == found {
                     continue;
                 }
+                // Most words are no address, or lead to what has none there.
+                let thread = self.main_thread(word).ok();
+                let Some(thread) = thread.filter(|at| *at != 0 && at % 8 == 0) else {
+                    continue;
+                };
                 left = left
                     .checked_sub(1)
                     .ok_or(Error::garbled("pointer to a VM within the limit", near))?;
-                if !self.is_vm(word) {
+                if self.ec_if_thread(word, thread).is_none() {
                     continue;
                 }
                 if found != 0 {
@@ -135,11 +140,6 @@ impl<M: Memory> Ruby<'_, M> {
             0 => Err(Error::garbled("pointer to a VM", near)),
             found => Ok(found),
         }
-    }
-
-    fn is_vm(&self, vm: u64) -> bool {
-        let thread = self.main_thread(vm).ok();
-        thread.is_some_and(|thread| self.ec_if_thread(vm, thread).is_some())
     }
 
     /// Holds the layout against all frames of all threads.
