@@ -461,16 +461,11 @@ impl Live {
             *self = self.opened_anew()?;
         }
         self.looks = self.looks.saturating_add(1);
-        // One without a table may be proven now that it does something else.
-        let mut how = self.vms.iter().filter_map(|vm| vm.without_table());
-        let may_be_more = how.any(|how| how.may_be_more);
-        if (self.vms.is_empty() || may_be_more) && self.looks > 1 && self.looks.is_power_of_two() {
+        if scripts::may_be_more(&self.vms) && self.looks > 1 && self.looks.is_power_of_two() {
             // Otherwise all that is known of it is still true.
-            if let Ok(now) = self.opened_anew() {
-                *self = Live {
-                    looks: self.looks,
-                    ..now
-                };
+            if let Ok(mut now) = self.opened_anew() {
+                now.looks = self.looks;
+                *self = now;
             }
         }
         Ok(())

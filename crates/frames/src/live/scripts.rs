@@ -78,6 +78,12 @@ pub(super) fn coroutines(
     (found, all)
 }
 
+/// Returns whether more may be found in the process when it does something else: a VM, or of one without a table what was not proven.
+pub(super) fn may_be_more(vms: &[Box<dyn Scripts>]) -> bool {
+    let mut without_table = vms.iter().filter_map(|vm| vm.without_table());
+    vms.is_empty() || without_table.any(|how| how.may_be_more)
+}
+
 /// Returns what was asked for and not read of the VMs; `fibers`: that what is parked was asked for.
 pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<String> {
     let mut not_read: Vec<String> = vms.iter().filter_map(|vm| vm.take_lost()).collect();
