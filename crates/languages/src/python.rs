@@ -1,6 +1,7 @@
 //! What lancet reads of a Python: its row of the crate's table, a file for each column, and how its heap is found and read, from a core
 //! file or from a copy of the process.
 
+mod debug_offsets;
 mod frames;
 mod functions;
 mod greenlet;
@@ -9,6 +10,7 @@ mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::copied::CopiedProcess;
 use crate::snapshot::heap_source::HeapSource;
@@ -28,6 +30,13 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(find_heap),
+    demo: Demo {
+        interpreter: "python3",
+        file: "shop.py",
+        text: include_str!("python/demo.py"),
+        has_worker: false,
+        slow: &["calls", "-c", "-x", "python:time.sleep"],
+    },
 };
 
 /// Finds the heap of a Python.

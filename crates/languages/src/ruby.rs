@@ -4,12 +4,14 @@
 mod extensions;
 mod frames;
 mod functions;
+mod newest_layout;
 mod objects;
 mod owner;
 mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::objects::Objects;
 use crate::snapshot::copied::CopiedProcess;
@@ -31,6 +33,13 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(find_heap),
+    demo: Demo {
+        interpreter: "ruby",
+        file: "shop.rb",
+        text: include_str!("ruby/demo.rb"),
+        has_worker: false,
+        slow: &["calls", "-c", "-x", "ruby:Kernel#sleep"],
+    },
 };
 
 /// Finds the heap of a Ruby.

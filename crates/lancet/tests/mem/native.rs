@@ -272,7 +272,7 @@ fn a_program_without_room_for_what_is_noted_is_refused() {
     limited
         .args(["-c", "ulimit -v 100000; exec \"$0\""])
         .arg(&program);
-    let guest = Guest::start("blocks", &mut limited);
+    let mut guest = Guest::start("blocks", &mut limited);
     guest.expect("ready");
     let text = format!(
         "lancet: process {} cannot be opened: its limit of address space (RLIMIT_AS, RLIMIT_DATA, or overcommit_memory=2) leaves too little for what is noted of its blocks",
