@@ -90,7 +90,7 @@ deps-test: deps
 	@.ci/apt python3 python3-venv python3-greenlet python3-numpy
 # The gem and the wheel: built, installed, and what their pages show for tests.
 	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations ruby-sidekiq python3-pytest python3-uvicorn python3-websockets
-	@.ci/rival py-spy opentelemetry-proto
+	@.ci/rival py-spy opentelemetry-proto mcp
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl
@@ -189,7 +189,7 @@ deps-soak: deps-test
 	@.ci/rival rbspy
 # What reads forms that lancet writes; npm installs one of them, with the node that it wants. The nodejs of others has npm in it.
 	@command -v npm >/dev/null || .ci/apt npm
-	@.ci/rival --must opentelemetry-proto profiler-cli
+	@.ci/rival --must opentelemetry-proto profiler-cli mcp
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src

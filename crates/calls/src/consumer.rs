@@ -8,6 +8,7 @@ use hooks::rings::Losses;
 use std::io;
 use std::iter::Sum;
 use std::ops::Add;
+use std::time::Duration;
 
 /// What a source knows when no more events come.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct SourceEnd {
     pub given_up: Vec<String>,
     /// The events come from a recording, which does not say what was given up.
     pub recorded: bool,
+    /// How long the only process was watched; `None`: they are several, of which each has a time of its own, or none is watched now.
+    pub watched: Option<Duration>,
 }
 
 /// Receives calls and returns in the order of time.

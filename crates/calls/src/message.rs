@@ -324,6 +324,24 @@ impl Message {
         }
     }
 
+    /// Returns it in a few words, if it is about what is hooked and what is not seen: behind a table, which is what was asked for, together with
+    /// others. With how many it is about; 0: with none. Those in the same words are added up; no words: others say it.
+    pub fn brief(&self) -> Option<(usize, String)> {
+        let of = |count: usize, words: &str| Some((count, words.to_owned()));
+        match self {
+            Message::Hooked { stopped, .. } => {
+                let milliseconds = stopped.as_secs_f64() * 1e3;
+                of(0, &format!("it stood still for {milliseconds:.1} ms"))
+            }
+            Message::NotHooked { count, .. } => of(*count, "functions and places not hooked"),
+            Message::Refused { names, .. } => of(names.len(), "functions and places not hooked"),
+            Message::Unseen { unseen, .. } => of(unseen.len(), "kinds of calls not seen"),
+            Message::Awaited { .. } => of(0, ""),
+            Message::NoScriptLines { reason } => of(0, &format!("no lines of scripts: {reason}")),
+            _ => None,
+        }
+    }
+
     /// Returns how much is lost, where that is known.
     pub fn count(&self) -> Option<u64> {
         match self {

@@ -42,6 +42,8 @@ mod statement;
 pub use statement::{Dialect, normalise};
 
 use prototypes::filter::Filter;
+use std::io::{self, Read};
+use std::path::Path;
 use std::str::FromStr;
 
 /// The presets that come with lancet.
@@ -56,6 +58,9 @@ const BUNDLED: &[(&str, &str)] = &[
     ("locks", include_str!("../presets/locks.preset")),
     ("files", include_str!("../presets/files.preset")),
 ];
+
+/// The longest file of a preset that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// The word before what `--help` says of a preset.
 const ABOUT: &str = "about";
@@ -136,8 +141,7 @@ impl Preset {
                 known.join(", ")
             ));
         }
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| format!("cannot read the preset {name}: {error}"))?;
+        let text = read(name).map_err(|error| format!("cannot read the preset {name}: {error}"))?;
         Self::parse(name, &text)
     }
 
@@ -264,6 +268,17 @@ impl Rule {
     }
 }
 
+/// Reads a preset's file, which is a regular one, and short.
+fn read(path: &str) -> io::Result<String> {
+    let file = process::modules::open_regular(Path::new(path))?;
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LONGEST {
+        true => Err(io::Error::other("it is longer than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
 /// Parses the dialect of a statement, such as `mysql`.
 fn dialect(word: Option<&str>) -> Result<Dialect, String> {
     match word {
@@ -367,6 +382,11 @@ mod tests {
         ] {
             assert_eq!(Preset::parse("x", text).unwrap_err(), expected);
         }
+        let endless = Preset::load("/dev/zero").unwrap_err();
+        assert_eq!(
+            endless,
+            "cannot read the preset /dev/zero: not a regular file"
+        );
         let unknown = Preset::load("nosuch").unwrap_err();
         assert!(
             unknown.starts_with("there is no preset nosuch: sql, gc, "),

@@ -104,6 +104,14 @@ pub fn note_pipes_ignored() {
     PIPES_IGNORED.store(true, Ordering::Relaxed);
 }
 
+/// Whether lancet was started with SIGINT ignored, before it caught it.
+static INTERRUPTS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that SIGINT was ignored when lancet was started; a program that it starts gets the same setting.
+pub fn note_interrupts_ignored() {
+    INTERRUPTS_IGNORED.store(true, Ordering::Relaxed);
+}
+
 /// The longest time from a program's start to its first instruction, on a very busy machine.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
@@ -433,6 +441,9 @@ unsafe fn child(
             false => libc::SIG_DFL,
         };
         libc::signal(libc::SIGPIPE, given);
+        if INTERRUPTS_IGNORED.load(Ordering::Relaxed) {
+            libc::signal(libc::SIGINT, libc::SIG_IGN);
+        }
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         process::descriptors::restore_limit();
         if user.is_none_or(User::become_it) {

@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod exit;
 mod failure;
+mod itself;
 mod looks;
 mod losses;
 mod reserve;

@@ -71,6 +71,9 @@ pub trait Asked {
     /// Whether they are counted, and a table is shown at the end.
     fn counts(&self) -> bool;
 
+    /// Whether everything is said about what is not seen, and at once.
+    fn tells_all(&self) -> bool;
+
     /// What shows their records, of which the losses of the run are the last; `None`: they are shown as a text of the command's own.
     fn form(&self) -> Option<&'static Form>;
 

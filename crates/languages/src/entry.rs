@@ -1,6 +1,7 @@
 //! What the folder of each language provides: the type of a row of the table. Used by `perl`, `php`, `python` and
 //! others.
 
+use crate::demo::Demo;
 use crate::frames;
 use crate::functions::Names;
 use crate::patch::Patching;
@@ -29,4 +30,6 @@ pub struct Entry {
     pub patch: Option<Patching>,
     /// Finds its heap, for a snapshot.
     pub heap: FindHeap,
+    /// A small server in it, to be looked at.
+    pub demo: Demo,
 }

@@ -11,12 +11,14 @@
 //! | `objects` | the objects of its heap one by one |
 //! | `owner` | whose code a file is |
 //! | `resident` | which bytes of its heap hold objects |
+//! | `demo` | a small server with faults, to be looked at |
 //!
 //! A language is added by a folder here and a line in [`ALL`]. How its VM lies in memory is crate `vm`'s; how it is entered is
 //! crate `enter`'s, because a VM is entered by stops and remote calls, of which nothing here knows.
 
 #![forbid(unsafe_code)]
 
+pub mod demo;
 mod entry;
 pub mod frames;
 pub mod functions;

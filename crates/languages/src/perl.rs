@@ -4,6 +4,7 @@ mod frames;
 mod functions;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;
 use vm::Language;
@@ -19,4 +20,11 @@ pub const ENTRY: Entry = Entry {
     owner: None,
     patch: None,
     heap: FindHeap::ReadAlone(snapshot::find),
+    demo: Demo {
+        interpreter: "perl",
+        file: "shop.pl",
+        text: include_str!("perl/demo.pl"),
+        has_worker: true,
+        slow: &["syscalls", "-c"],
+    },
 };

@@ -5,6 +5,7 @@ mod functions;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::FindHeap;
 use vm::Language;
@@ -19,4 +20,11 @@ pub const ENTRY: Entry = Entry {
     owner: None,
     patch: None,
     heap: FindHeap::ReadAlone(snapshot::find),
+    demo: Demo {
+        interpreter: "php",
+        file: "shop.php",
+        text: include_str!("php/demo.php"),
+        has_worker: true,
+        slow: &["calls", "-c", "-x", "php:usleep"],
+    },
 };

@@ -10,6 +10,7 @@ mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::snapshot::copied::CopiedProcess;
 use crate::snapshot::heap_source::HeapSource;
@@ -29,6 +30,13 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(find_heap),
+    demo: Demo {
+        interpreter: "python3",
+        file: "shop.py",
+        text: include_str!("python/demo.py"),
+        has_worker: false,
+        slow: &["calls", "-c", "-x", "python:time.sleep"],
+    },
 };
 
 /// Finds the heap of a Python.

@@ -11,6 +11,7 @@ mod patch;
 mod resident;
 mod snapshot;
 
+use crate::demo::Demo;
 use crate::entry::Entry;
 use crate::objects::Objects;
 use crate::snapshot::copied::CopiedProcess;
@@ -32,6 +33,13 @@ pub const ENTRY: Entry = Entry {
     owner: Some(owner::of),
     patch: Some(patch::PATCHING),
     heap: FindHeap::Told(find_heap),
+    demo: Demo {
+        interpreter: "ruby",
+        file: "shop.rb",
+        text: include_str!("ruby/demo.rb"),
+        has_worker: false,
+        slow: &["calls", "-c", "-x", "ruby:Kernel#sleep"],
+    },
 };
 
 /// Finds the heap of a Ruby.

@@ -15,7 +15,8 @@
 //! match wins. A filter that begins with `-` begins with everything marked. Patterns match whole names.
 //!
 //! Where we differ from ltrace: a sign inside `/…/` or `[…]` or behind a backslash is part of the pattern
-//! (ltrace cuts there); regular expressions are of today's syntax (ltrace: POSIX basic); and a path is
+//! (ltrace cuts there), and so is one in a library's pattern that a digit, a dot or a sign follows (`libruby-3.1.so`,
+//! `libstdc++.so`), because no function's name begins so; regular expressions are of today's syntax (ltrace: POSIX basic); and a path is
 //! compared with the library's path, as ltrace's manual says and its code fails to do.
 
 mod error;
@@ -72,6 +73,8 @@ pub struct Filter {
     rules: Vec<Rule>,
     /// The expression as it was given, if it is a name in a script's language.
     scripted: Option<Box<str>>,
+    /// See [`Filter::doubtful`].
+    doubtful: Option<Box<str>>,
 }
 
 /// The name that stands for the VM's garbage collection, whatever its functions are called.
@@ -105,6 +108,13 @@ impl Filter {
         self.scripted.as_deref()
     }
 
+    /// Returns the sign that has ended the pattern of a library, with what follows it: where nothing is found, it may have been meant as
+    /// a part of the library's name.
+    #[must_use]
+    pub fn doubtful(&self) -> Option<&str> {
+        self.doubtful.as_deref()
+    }
+
     /// Parses the argument of `-l`: one library pattern, in which signs mean themselves.
     pub fn library(text: &str) -> std::result::Result<Self, FilterError> {
         let rule = || {
@@ -133,6 +143,7 @@ impl Filter {
         Ok(Self {
             rules: vec![rule],
             scripted: None,
+            doubtful: None,
         })
     }
 
@@ -211,11 +222,12 @@ fn scripted(text: &str, name: &str, language: Option<Language>) -> Result<Filter
             literal: None,
         }],
         scripted: Some(text.into()),
+        doubtful: None,
     })
 }
 
 fn parse(text: &str) -> Result<Filter> {
-    let mut rules = Vec::new();
+    let (mut rules, mut doubtful) = (Vec::new(), None);
     let mut at = 0;
     let mut add = true;
     match text.bytes().next() {
@@ -235,16 +247,19 @@ fn parse(text: &str) -> Result<Filter> {
     }
     loop {
         let (rule, end) = rule(text, at, add)?;
-        rules.push(rule);
-        match text.as_bytes().get(end) {
-            None => {
-                return Ok(Filter {
-                    rules,
-                    scripted: None,
-                });
-            }
-            Some(sign) => add = *sign == b'+',
+        let Some(sign) = text.as_bytes().get(end) else {
+            rules.push(rule);
+            return Ok(Filter {
+                rules,
+                scripted: None,
+                doubtful,
+            });
+        };
+        add = *sign == b'+';
+        if matches!(rule.from, From::Soname(_)) {
+            doubtful = doubtful.or_else(|| text.get(end..).map(Box::from));
         }
+        rules.push(rule);
         at = end + 1;
     }
 }
@@ -327,6 +342,13 @@ fn capture(text: &str, at: usize, symbol: bool) -> Result<(Capture<'_>, usize)> 
             return Err((at, Wrong::Unclosed));
         }
     }
+    // No rule begins behind such a sign, or behind the last one of several in a row.
+    let in_library = |at: usize| {
+        let is_sign = |at: usize| matches!(bytes.get(at), Some(b'+' | b'-'));
+        let next = bytes.get(at + 1);
+        let inside = next.is_some_and(|next| next.is_ascii_digit() || *next == b'.');
+        !symbol && is_sign(at) && (inside || is_sign(at + 1))
+    };
     // In a path a sign is mostly part of a folder's name: it is a sign of the filter if no folder follows.
     let path = !symbol && bytes.get(at) == Some(&b'/');
     let in_path = |at: usize| {
@@ -337,7 +359,7 @@ fn capture(text: &str, at: usize, symbol: bool) -> Result<(Capture<'_>, usize)> 
             .any(|byte| *byte == b'/')
     };
     let mut end = at;
-    while !is_end(end) || end < bytes.len() && in_path(end) {
+    while !is_end(end) || end < bytes.len() && (in_path(end) || in_library(end)) {
         end = match bytes[end] {
             b'\\' => end + 2,
             b'[' => glob::bracket(bytes, end).ok_or((end, Wrong::Bracket))? + 1,

@@ -62,6 +62,28 @@ pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(format!("…{tail}"))
 }
 
+/// Returns what a row is called within so many characters: of the last path in it the beginning is left out, by whole names. Its last name
+/// stays, however long it is.
+pub fn with_short_path(text: &str, width: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= width {
+        return Cow::Borrowed(text);
+    }
+    // One more, for the mark.
+    let over = length - width + 1;
+    let begin = text.rfind(ARROW).map_or(0, |at| at + ARROW.len());
+    let (front, path) = text.split_at(begin);
+    let slashes = || path.match_indices('/').map(|(at, _)| at);
+    let enough = |at: &usize| path[..*at].chars().count() >= over;
+    match slashes().find(enough).or_else(|| slashes().next_back()) {
+        Some(at) if at > 0 => Cow::Owned(format!("{front}…{}", &path[at..])),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// What stands between a call and who makes it.
+const ARROW: &str = " ← ";
+
 pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -93,6 +115,20 @@ mod tests {
                 format!("\t{}", printable(text))
             );
         }
+    }
+
+    #[test]
+    fn a_path_loses_whole_names() {
+        let row = "openat ← open ← /srv/shop/app/models/cart.rb:12 in 'look'";
+        assert_eq!(with_short_path(row, 80), row);
+        let short = "openat ← open ← …/models/cart.rb:12 in 'look'";
+        assert_eq!(with_short_path(row, 50), short);
+        assert_eq!(with_short_path(row, short.chars().count()), short);
+        assert_eq!(
+            with_short_path(row, 3),
+            "openat ← open ← …/cart.rb:12 in 'look'"
+        );
+        assert_eq!(with_short_path("clock_nanosleep", 3), "clock_nanosleep");
     }
 
     #[test]

@@ -71,10 +71,8 @@ mod tests {
     fn what_could_not_be_looked_at_is_told() {
         let error = process::Error::Stopped(7).into();
         let message = Message::UnreturnedUnread { pid: 7, error };
-        let expected = format!(
-            "process 7: which calls have not returned could not be looked at: {}",
-            process::Error::Stopped(7)
-        );
-        assert_eq!(message.to_string(), expected);
+        let expected =
+            "process 7: which calls have not returned could not be looked at: it is stopped (";
+        assert!(message.to_string().starts_with(expected), "{message}");
     }
 }

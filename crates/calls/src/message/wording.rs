@@ -49,11 +49,19 @@ fn unchanged(out: &mut fmt::Formatter<'_>, pid: i32, why: Option<&Error>) -> fmt
         None => write!(out, "process {pid}: nothing in it is changed, "),
         Some(Error::Tampers) => write!(out, "process {pid}: {}, ", Error::Tampers),
         Some(error) => {
-            // Most errors begin with the process, too, which must not be named twice.
-            let (why, of_it) = (error.to_string(), format!("process {pid}: "));
-            let why = why.strip_prefix(&of_it).unwrap_or(&why);
+            let why = without_process(pid, error);
             write!(out, "process {pid} cannot be hooked ({why}): ")
         }
+    }
+}
+
+/// An error behind words that name the process: most errors begin with it, too, and it must not be named twice.
+fn without_process(pid: i32, error: &dyn fmt::Display) -> String {
+    let (text, named) = (error.to_string(), format!("process {pid}"));
+    match text.strip_prefix(&named) {
+        Some(rest) if rest.starts_with(": ") => rest[2..].to_owned(),
+        Some(rest) if rest.starts_with(' ') => format!("it{rest}"),
+        _ => text,
     }
 }
 
@@ -72,11 +80,16 @@ impl fmt::Display for Message {
                 out,
                 "process {pid}, a child of {parent}, was made by clone, not by fork: it is opened late, without its first calls"
             ),
-            M::NotFollowed { pid, error } => write!(out, "process {pid} is not followed: {error}"),
+            M::NotFollowed { pid, error } => write!(
+                out,
+                "process {pid} is not followed: {}",
+                without_process(*pid, error)
+            ),
             M::ChildNotFollowed { pid, parent, error } => {
                 write!(
                     out,
-                    "process {pid}, a child of {parent}, is not followed: {error}"
+                    "process {pid}, a child of {parent}, is not followed: {}",
+                    without_process(*pid, error)
                 )
             }
             M::ChildWithoutRings { pid, parent } => write!(
@@ -88,11 +101,16 @@ impl fmt::Display for Message {
                 "process {pid}, a child of {parent}, was opened too late for its first calls"
             ),
             M::CountsLost { pid, error } => {
-                write!(out, "what process {pid} had counted is lost: {error}")
+                write!(
+                    out,
+                    "what process {pid} had counted is lost: {}",
+                    without_process(*pid, error)
+                )
             }
             M::LossesUnknown { pid, error } => write!(
                 out,
-                "how much was lost of process {pid} is not known: {error}"
+                "how much was lost of process {pid} is not known: {}",
+                without_process(*pid, error)
             ),
             M::NotTold(of) => write!(
                 out,
@@ -110,7 +128,13 @@ impl fmt::Display for Message {
                 time_of_day(*to),
                 to.saturating_sub(*from).as_secs_f64()
             ),
-            M::Failed { pid, error } => write!(out, "process {pid}: {error}"),
+            M::Failed { pid, error } => {
+                let text = error.to_string();
+                match text.starts_with(&format!("process {pid}")) {
+                    true => out.write_str(&text),
+                    false => write!(out, "process {pid}: {text}"),
+                }
+            }
             M::Locked { pid, why } => write!(
                 out,
                 "process {pid}: {why}, and the kernel would end it there: lancet leaves it, and it goes on alone; lancet syscalls --no-modify watches such programs"
@@ -123,7 +147,8 @@ impl fmt::Display for Message {
             M::Unreturned { pid, calls } => unreturned::write(out, *pid, calls),
             M::UnreturnedUnread { pid, error } => write!(
                 out,
-                "process {pid}: which calls have not returned could not be looked at: {error}"
+                "process {pid}: which calls have not returned could not be looked at: {}",
+                without_process(*pid, error)
             ),
             M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
             M::Ended {
@@ -420,64 +445,4 @@ impl Message {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn hooked(asked: usize, system_calls: [usize; 2]) -> String {
-        in_stops(asked, system_calls, None)
-    }
-
-    fn in_stops(asked: usize, system_calls: [usize; 2], stops: Option<(u32, Duration)>) -> String {
-        let message = Message::Hooked {
-            pid: 7,
-            hooked: asked,
-            asked,
-            system_calls,
-            took: Duration::from_micros(1250),
-            stopped: Duration::from_micros(340),
-            stops,
-        };
-        message.to_string()
-    }
-
-    #[test]
-    fn what_was_hooked_is_named_once() {
-        let end = "hooked in 1.2 ms; it stood still for 0.3 ms";
-        assert_eq!(
-            hooked(0, [0, 0]),
-            format!("process 7: {NOTHING_FITS}; it stood still for 0.3 ms")
-        );
-        assert_eq!(
-            hooked(0, [3, 4]),
-            format!("process 7: system calls at 3 of 4 places {end}")
-        );
-        assert_eq!(
-            hooked(2, [3, 4]),
-            format!("process 7: 2 of 2 functions and system calls at 3 of 4 places {end}")
-        );
-        assert_eq!(
-            in_stops(2, [0, 0], Some((9, Duration::from_millis(2)))),
-            "process 7: 2 of 2 functions hooked in 1.2 ms; it stood still 9 times, for 0.3 ms at most and 2.0 ms in all"
-        );
-    }
-
-    #[test]
-    fn a_long_list_of_names_is_cut() {
-        let names = |count: usize| (0..count).map(|at| at.to_string()).collect();
-        let reason = || "too short".to_owned();
-        let all = Message::Refused {
-            names: names(MOST_NAMED),
-            reason: reason(),
-        };
-        assert!(all.to_string().ends_with("18, 19: too short"), "{all}");
-        let cut = Message::Refused {
-            names: names(MOST_NAMED + 2),
-            reason: reason(),
-        };
-        assert!(
-            cut.to_string().ends_with("18, 19 and 2 more: too short"),
-            "{cut}"
-        );
-    }
-}
+mod tests;

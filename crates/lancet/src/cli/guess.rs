@@ -4,6 +4,7 @@
 //! It is asked only when lancet is about to fail, so it may guess; it changes nothing about what is done.
 
 use std::env;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Commands that open a process.
@@ -13,7 +14,7 @@ const OPENERS: [&str; 8] = [
 /// Those that look on for a time.
 const LOOK_ON: [&str; 5] = ["mem", "calls", "syscalls", "stack", "profile"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "mem",
     "calls",
     "syscalls",
@@ -22,6 +23,8 @@ const COMMANDS: [&str; 11] = [
     "heap",
     "patch",
     "tune",
+    "demo",
+    "mcp",
     "man",
     "completions",
     "help",
@@ -83,7 +86,8 @@ pub fn meant(args: &[String]) -> Option<String> {
     }
     if !COMMANDS.contains(&first.as_str()) {
         return is_program(first).then(|| {
-            let line = args.join(" ");
+            let line: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+            let line = line.join(" ");
             format!(
                 "to start a program: `lancet mem -- {line}` or `lancet calls -c -- {line}`; to look at one that runs: `lancet stack -p PID`"
             )
@@ -116,6 +120,10 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
             "`lancet tune --explain {id}` says everything about it, `lancet tune --apply {id} --dry-run` what it would change"
         ));
     }
+    if command == "heap" && (has("--children") || has("-f")) {
+        let pid = (0..rest.len()).find_map(|at| pid_of(&rest[at..]).filter(|_| !is_pid(&rest[at])));
+        return pid.and_then(|pid| pid.parse().ok()).map(one_of_family);
+    }
     if has("-p") || has("--pid") {
         // No program is started, so every option is meant for lancet.
         return for_how_long(rest)
@@ -134,6 +142,34 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
         "for the process: `lancet {command} {}`",
         words.join(" ")
     ))
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Returns the commands for a process and its children, of which `heap` takes one: those with most in memory first.
+fn one_of_family(pid: i32) -> String {
+    /// So many are named.
+    const MOST: usize = 4;
+    if process::guest::Status::read(pid).is_err() {
+        return format!("there is no process {pid}");
+    }
+    let family = process::guest::family(&[pid], true).into_iter();
+    let resident = |pid| process::rss::resident_now(pid).unwrap_or_default();
+    let mut sized: Vec<(u64, i32)> = family.map(|pid| (resident(pid), pid)).collect();
+    sized.sort_unstable_by(|one, other| other.cmp(one));
+    let named = sized.iter().take(MOST).map(|(bytes, pid)| {
+        let size = report::figures::size(*bytes);
+        format!("`lancet heap -p {pid}` ({size} in memory)")
+    });
+    let named: Vec<String> = named.collect();
+    format!("heap looks at one process at a time: {}", named.join(", "))
 }
 
 /// Returns the line with lancet's option in the place of another tool's for the time that it looks, if it has one.
@@ -196,8 +232,14 @@ fn is_program(word: &str) -> bool {
     if word.contains('/') {
         return Path::new(word).is_file();
     }
+    Path::new(word).is_file() || is_in_path(word)
+}
+
+/// Returns whether `PATH` leads to a program of this name.
+pub fn is_in_path(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    Path::new(word).is_file() || env::split_paths(&path).any(|folder| folder.join(word).is_file())
+    let is_program = |of: std::fs::Metadata| of.is_file() && of.permissions().mode() & 0o111 != 0;
+    env::split_paths(&path).any(|folder| folder.join(name).metadata().is_ok_and(is_program))
 }
 
 #[cfg(test)]
@@ -247,11 +289,27 @@ mod tests {
             ("syscalls 25970", "`lancet syscalls -p 25970`"),
             ("heap 25970", "`lancet heap -p 25970`"),
             ("heap --rss 25970", ""),
+            (
+                "heap -p 999999999 --children",
+                "there is no process 999999999",
+            ),
+            (
+                "heap -p 1 --children",
+                "one process at a time: `lancet heap -p ",
+            ),
             ("patch 25970 --list", "`lancet patch -p 25970 --list`"),
         ] {
             let said = guess(line);
             assert!(said.contains(answer), "{line}: {said}");
         }
+    }
+
+    #[test]
+    fn a_program_is_named_as_a_shell_takes_it() {
+        let words = ["sh", "-c", "echo 'a'; rm b"].map(str::to_owned);
+        let said = meant(&words).unwrap_or_default();
+        let line = r"`lancet mem -- sh -c 'echo '\''a'\''; rm b'`";
+        assert!(said.contains(line), "{said}");
     }
 
     #[test]

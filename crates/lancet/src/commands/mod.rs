@@ -8,8 +8,10 @@
 pub mod calls;
 mod companion;
 mod completions;
+mod demo;
 mod heap;
 mod man;
+mod mcp;
 pub mod mem;
 mod patch;
 mod profile;
@@ -83,6 +85,10 @@ commands! {
     Patch(patch::PatchArgs) => patch::run,
     /// Is this machine set up for this process?
     Tune(tune::TuneArgs) => tune::run,
+    /// See it at work: a small server with three faults is started, opened, and ended again
+    Demo(demo::DemoArgs) => demo::run,
+    /// Serve an assistant by the Model Context Protocol, on standard input and output
+    Mcp(mcp::McpArgs) => |args| mcp::run(args, Cli::command()),
     /// Serve the program that has started it: what `gem/` and `python/` ask
     #[command(hide = true)]
     Companion(companion::CompanionArgs) => companion::run,

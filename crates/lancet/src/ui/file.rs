@@ -17,7 +17,7 @@ use std::path::Path;
 pub use again::Appended;
 use anyhow::Context;
 use place::Place;
-pub use whole::WholeFile;
+pub use whole::{WholeFile, require_writable};
 
 mod again;
 mod place;

@@ -9,20 +9,41 @@ extern "C" fn note(signal: libc::c_int) {
     SIGNAL.store(signal, Ordering::Relaxed);
 }
 
+/// The same of a signal that somebody has sent to us. The Ctrl-C of a terminal is the kernel's.
+extern "C" fn note_sent(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the kernel hands a whole record over.
+    let code = unsafe { (*info).si_code };
+    if code != libc::SI_KERNEL {
+        note(signal);
+    }
+}
+
 /// Notes SIGINT, SIGTERM and SIGHUP from now on, in place of ending by them. A second one changes nothing: leaving
 /// takes milliseconds.
+///
+/// What was ignored when lancet was started (`nohup`) stays so, for us and for a program that we start, but for SIGINT: a shell without job
+/// control has what it starts in the background ignore it, so that the Ctrl-C of somebody else's command does not end it. `kill -INT` is
+/// meant for us then, and is obeyed.
 pub fn catch() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: live records; the handler does one atomic store. Without SA_RESTART, so that waiting ends.
+        // SAFETY: live records; the handlers read one and do one atomic store. Without SA_RESTART, so that waiting ends.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut action);
-            if action.sa_sigaction == libc::SIG_IGN {
-                // `nohup`: for us, and for a program that we start.
-                continue;
-            }
+            let only_sent = note_sent as *const () as usize;
+            let before = action.sa_sigaction;
             action = std::mem::zeroed();
-            action.sa_sigaction = note as *const () as usize;
+            match (before == libc::SIG_IGN, signal) {
+                // From an earlier call.
+                _ if before == only_sent => continue,
+                (true, libc::SIGINT) => {
+                    inject::tracee::note_interrupts_ignored();
+                    action.sa_sigaction = only_sent;
+                    action.sa_flags = libc::SA_SIGINFO;
+                }
+                (true, _) => continue,
+                (false, _) => action.sa_sigaction = note as *const () as usize,
+            }
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
@@ -53,17 +74,26 @@ pub fn outlive_file_size_limit() {
 /// # Errors
 /// It has ended before.
 pub fn end_with(parent: i32) -> std::io::Result<()> {
+    ask_at_end_of(parent).map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => std::io::Error::other(format!(
+            "process {parent}, which this was to end with, has ended"
+        )),
+        _ => error,
+    })
+}
+
+/// The same between fork and exec: system calls on numbers, and nothing else.
+///
+/// # Errors
+/// `ESRCH`: it has ended before.
+pub fn ask_at_end_of(parent: i32) -> std::io::Result<()> {
     // SAFETY: no memory is handed over.
     let set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT) };
-    if set != 0 {
-        return Err(std::io::Error::last_os_error());
+    match set {
+        0 if has_ended(parent) => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
-    if has_ended(parent) {
-        return Err(std::io::Error::other(format!(
-            "process {parent}, which this was to end with, has ended"
-        )));
-    }
-    Ok(())
 }
 
 /// Returns whether our parent, which was this process, has ended.

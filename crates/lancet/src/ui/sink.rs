@@ -2,7 +2,7 @@
 //! `commands::heap::run`, `commands::mem::run`, `commands::profile::run` and others.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -111,17 +111,59 @@ fn opened(stream: Stream) -> anyhow::Result<File> {
         .with_context(|| format!("cannot write to {}", stream.name()))
 }
 
-/// A destination whose errors say which it is.
+/// So many bytes are kept before they are handed on.
+const MUCH: usize = 64 << 10;
+/// The same of a line that does not end.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A destination whose errors say which it is. Between two flushes it is handed whole lines, so that a message which goes to the same
+/// terminal meanwhile stands between two of them.
 struct Named<W: Write> {
-    to: BufWriter<W>,
+    to: W,
+    kept: Vec<u8>,
+    /// So many of these bytes are whole lines.
+    whole: usize,
     name: String,
+    /// At how many bytes was looked for the end of a line.
+    #[cfg(test)]
+    looked: std::rc::Rc<std::cell::Cell<usize>>,
 }
 
 impl<W: Write + 'static> Named<W> {
     #[expect(clippy::new_ret_no_self, reason = "made to be a sink's")]
     fn new(to: W, name: String) -> Box<dyn Write> {
-        let to = BufWriter::new(to);
-        Box::new(Named { to, name })
+        Box::new(Self::made(to, name))
+    }
+
+    fn made(to: W, name: String) -> Self {
+        Named {
+            to,
+            kept: Vec::new(),
+            whole: 0,
+            name,
+            #[cfg(test)]
+            looked: std::rc::Rc::default(),
+        }
+    }
+
+    /// Adds bytes to what is kept. Only these are looked at: a file may be one line of any length, written in small pieces.
+    fn keep(&mut self, bytes: &[u8]) {
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        #[cfg(test)]
+        self.looked
+            .set(self.looked.get() + bytes.len() - end.unwrap_or(0));
+        if let Some(end) = end {
+            self.whole = self.kept.len() + end + 1;
+        }
+        self.kept.extend_from_slice(bytes);
+    }
+
+    /// Hands on the first bytes of what is kept.
+    fn hand_on(&mut self, length: usize) -> io::Result<()> {
+        let done = self.to.write_all(&self.kept[..length]);
+        self.kept.drain(..length);
+        self.whole = 0;
+        self.explain(done)
     }
 
     fn explain<T>(&self, done: io::Result<T>) -> io::Result<T> {
@@ -136,13 +178,28 @@ impl<W: Write + 'static> Named<W> {
 
 impl<W: Write + 'static> Write for Named<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let done = self.to.write(bytes);
-        self.explain(done)
+        self.keep(bytes);
+        match (self.kept.len(), self.whole) {
+            (LONGEST_LINE.., 0) => self.hand_on(self.kept.len())?,
+            (MUCH.., 1..) => self.hand_on(self.whole)?,
+            _ => {}
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.hand_on(self.kept.len())?;
         let done = self.to.flush();
         self.explain(done)
+    }
+}
+
+impl<W: Write> Drop for Named<W> {
+    fn drop(&mut self) {
+        // What an error has left behind; nobody is left to tell.
+        if !std::thread::panicking() {
+            let _ = self.to.write_all(&self.kept);
+        }
     }
 }
 
@@ -200,6 +257,59 @@ mod tests {
         drop(out);
         assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), expected);
         assert_eq!(written.finish().unwrap(), 0);
+    }
+
+    /// What the destination was handed, piece by piece.
+    #[derive(Clone, Default)]
+    struct Pieces(std::rc::Rc<std::cell::RefCell<Vec<Vec<u8>>>>);
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_message_finds_no_line_that_is_half_written() {
+        let pieces = Pieces::default();
+        let mut out = Named::new(pieces.clone(), "a terminal".into());
+        let line = [&[b'x'; 97][..], b"\n"].concat();
+        for _ in 0..2000 {
+            // In two parts, as formatting writes.
+            out.write_all(&line[..40]).unwrap();
+            out.write_all(&line[40..]).unwrap();
+        }
+        assert!(pieces.0.borrow().len() > 1, "it is not all kept");
+        let whole = |piece: &Vec<u8>| piece.ends_with(b"\n");
+        assert!(pieces.0.borrow().iter().all(whole));
+        out.write_all(b"no end").unwrap();
+        out.flush().unwrap();
+        let all = pieces.0.borrow().concat();
+        assert_eq!(all.len(), 2000 * line.len() + 6);
+        assert!(all.ends_with(b"no end"));
+    }
+
+    /// As a form writes that is one line.
+    #[test]
+    fn a_long_line_is_looked_through_once() {
+        let pieces = Pieces::default();
+        let mut out = Named::made(pieces.clone(), "a file".into());
+        let looked = out.looked.clone();
+        let length = 3 << 20;
+        for _ in 0..length / 4 {
+            out.write_all(b"abcd").unwrap();
+        }
+        out.write_all(b"\n").unwrap();
+        out.flush().unwrap();
+        assert!(looked.get() <= length + 1, "{}", looked.get());
+        let all = pieces.0.borrow().concat();
+        assert_eq!(all.len(), length + 1);
+        assert!(pieces.0.borrow().len() >= 3, "it is not all kept");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use calls::consumer::Forgotten;
 use calls::message::{Lost, Message};
+use calls::options::Options;
 use process::limits::forbids_mapping;
+use prototypes::filter::Filter;
 use report::figures::grouped;
 use report::losses::{Loss, What};
 
@@ -55,8 +57,14 @@ pub fn says_hooked(message: &Message) -> bool {
 }
 
 /// Says that nothing was ever hooked: what was asked for was called by nobody, or by somebody whom nobody has seen.
-pub fn say_nothing_hooked(losses: &mut Losses) {
-    let text = "nothing was hooked, so no call could be seen: what was asked for (-x, -e, -l, --preset) is in none of the processes";
+pub fn say_nothing_hooked(losses: &mut Losses, asked: &Options) {
+    let mut text = "nothing was hooked, so no call could be seen: what was asked for (-x, -e, -l, --preset) is in none of the processes".to_owned();
+    let mut filters = asked.x.iter().chain(&asked.e);
+    if let Some(rule) = filters.find_map(Filter::doubtful) {
+        text += &format!(
+            "; `{rule}` was taken for a rule of its own: a sign that belongs to a library's name has a backslash before it (`\\{rule}`)"
+        );
+    }
     losses.say(Loss::new(None, What::Hooks, None, text));
 }
 

@@ -85,7 +85,13 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if args.common().companion.is_some() {
         tell!("{READY}");
     }
-    let told = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
+    let began = Instant::now();
+    let told = failure::catch(|| watch(args, starts, (&mut *source, &mut *consumer)));
+    // Several are opened one after the other, and each ends when it does.
+    let is_one = options.pids.len() + usize::from(starts) == 1 && !options.follow;
+    heard
+        .watched
+        .set((is_one && !is_replay).then(|| began.elapsed()));
     source.leave();
     let told = told.and_then(|interrupted| {
         for pid in attached.iter().filter(|_| interrupted) {
@@ -101,6 +107,8 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         )?;
         Ok(interrupted)
     });
+    // Where the table was not written.
+    heard.say_later();
     let interrupted = match told {
         // The program goes on alone, and its code is what counts.
         Err(error) if starts && is_of_output(&error) => {
@@ -148,14 +156,17 @@ fn end(
     }
     // ltrace's words are asked for, and it says nothing of its hooks.
     if !is_replay && !options.ltrace && !heard.is_hooked() {
-        losses::say_nothing_hooked(&mut heard.losses.borrow_mut());
+        losses::say_nothing_hooked(&mut heard.losses.borrow_mut(), options);
     }
     let use_of = match args.counts() && args.record().is_none() {
         true => losses::Use::Counted,
         false => losses::Use::Shown,
     };
     finish(source, consumer, heard, use_of)?;
-    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())
+    let done = finish_files(args, recorded, written, &mut heard.losses.borrow_mut());
+    // The table has been written.
+    heard.say_later();
+    done
 }
 
 /// Whether the output or the recording could not be written, but for a pipe that nobody reads any more, which is no failure.
@@ -263,6 +274,7 @@ fn finish(
         descriptors: source.descriptors(),
         given_up: heard.given_up(),
         recorded: source.is_recording(),
+        watched: heard.watched.get(),
     })?;
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
@@ -415,8 +427,7 @@ fn tell_lost(lost: u64, told: u64) -> u64 {
 fn watch(
     args: &dyn Asked,
     starts: bool,
-    source: &mut dyn Source,
-    consumer: &mut dyn Consumer,
+    (source, consumer): (&mut dyn Source, &mut dyn Consumer),
 ) -> anyhow::Result<bool> {
     let started = Instant::now();
     let mut interruption = Interruption::default();
@@ -425,7 +436,8 @@ fn watch(
     let counts = args.counts() && Stream::Stdout.is_terminal();
     let is_silent = counts || args.output().is_some() || in_file();
     let file = args.recording().map(|file| file.display().to_string());
-    let what = printable(&file.unwrap_or_default()).into_owned();
+    let what = file.unwrap_or_else(|| "counting".into());
+    let what = printable(&what).into_owned();
     let mut progress = Progress::new(what, is_silent);
     let mut lost = (Instant::now(), 0);
     loop {
@@ -444,6 +456,9 @@ fn watch(
         }
         if interruption.is_over(interrupt::asked(), starts) {
             return Ok(true);
+        }
+        if let (true, Some(length)) = (counts && !starts, args.watch_for()) {
+            progress.show((started.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0));
         }
         if flow == Flow::Idle {
             consumer.rest()?;

@@ -151,7 +151,8 @@ fn programs(
 
 fn lancet_with(options: &[&str]) -> Command {
     let mut command = lancet();
-    command.args(["syscalls", "--strace", "--max-wait", "60s"]);
+    // All that is said of what is not seen.
+    command.args(["syscalls", "--strace", "-v", "--max-wait", "60s"]);
     command.args(options);
     command
 }
@@ -240,4 +241,76 @@ fn assert_same(words: &[String], way: &str, ours: &Counts, truth: &Counts) {
         .map(|name| (name, ours.get(name), truth.get(name)))
         .collect();
     assert!(differ.is_empty(), "{words:?} by {way}: {differ:?}");
+}
+
+/// Whoever asks for a table sees it first, and then in one line that it is not all.
+#[test]
+fn what_is_not_seen_stands_behind_the_table_in_one_line() {
+    let words = ["syscalls", "--hooks", "-c", "--", "/bin/sh", "-c", ":"];
+    let said = |more: &[&str]| {
+        let output = run(
+            lancet().args(&words[..3]).args(more).args(&words[3..]),
+            LIMIT,
+        );
+        // The program's own streams are standard output.
+        let lines = output.stderr.lines().map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    let short = said(&[]);
+    let table = short.iter().position(|line| line.starts_with("% time"));
+    let table = table.unwrap_or_else(|| panic!("{short:?}"));
+    let before: Vec<_> = short[..table]
+        .iter()
+        .filter(|line| !line.contains("hooked in"))
+        .collect();
+    assert!(before.is_empty(), "{short:?}");
+    let last = short.last().expect("a line");
+    assert!(
+        last.contains(" not hooked; ")
+            && last.contains("not seen")
+            && last.ends_with("; run it again with -v to be told all"),
+        "{short:?}"
+    );
+    let whole = said(&["-v"]);
+    assert!(
+        whole.iter().any(|line| line.contains("not hooked: ")),
+        "{whole:?}"
+    );
+    assert!(
+        whole
+            .iter()
+            .any(|line| line.contains("not seen: returns from")),
+        "{whole:?}"
+    );
+}
+
+/// A program that begins others all the time: at which line, and how many a second.
+#[test]
+fn a_storm_of_processes_is_said_before_the_table() {
+    if !installed("ruby") {
+        return skip("a storm of processes", "no ruby");
+    }
+    let folder = TempDir::new("storm");
+    let script = folder.join("storm.rb");
+    std::fs::write(
+        &script,
+        "Thread.new { $stdin.read; exit! 0 }\n$stdout.sync = true\nputs 'ready'\nloop { system('/bin/true') }\n",
+    )
+    .expect("a script");
+    let guest = crate::support::Guest::ready(Command::new("ruby").arg(&script));
+    let mut command = lancet();
+    command.args(["syscalls", "-c", "--for", "2s", "-p"]);
+    let output = run(command.arg(guest.pid.to_string()), LIMIT);
+    let first = output.stdout.lines().next().unwrap_or_default();
+    let (rate, rest) = first
+        .split_once(" processes a second")
+        .unwrap_or_else(|| panic!("{output:?}"));
+    let rate: f64 = rate.parse().unwrap_or_else(|_| panic!("{first}"));
+    assert!(rate >= 10.0, "{first}");
+    assert!(
+        rest.starts_with(", at ") && rest.contains("storm.rb:4 "),
+        "{first}"
+    );
+    let head = output.stdout.lines().nth(2).unwrap_or_default();
+    assert!(head.contains(" calls/s "), "{output:?}");
 }

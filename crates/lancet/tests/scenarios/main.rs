@@ -5,8 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod demo;
 mod first_ended;
 mod forms;
+mod mcp;
 mod readers;
 mod tutorial;
 

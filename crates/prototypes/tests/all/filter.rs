@@ -129,6 +129,27 @@ fn a_library_by_itself() {
 }
 
 #[test]
+fn a_sign_within_a_library_s_name_begins_no_rule() {
+    for (text, soname) in [
+        ("*@libruby-3.1*", "libruby-3.1.so.3.1"),
+        ("*@libstdc++.so*", "libstdc++.so.6"),
+        ("*@libx-1.+2.so", "libx-1.+2.so"),
+        ("*@libwayland\\-client.so*", "libwayland-client.so.0"),
+    ] {
+        let filter = Filter::parse(text).expect(text);
+        let place = Where { soname, ..LIBC };
+        assert!(filter.matches("f", place), "{text}");
+        assert!(!filter.matches("f", LIBC), "{text}");
+        assert_eq!(filter.doubtful(), None, "{text}");
+    }
+    // The rest is a name, which may be that of a function.
+    let filter = Filter::parse("*@libwayland-client.so*").expect("ok");
+    assert_eq!(filter.doubtful(), Some("-client.so*"));
+    let filter = Filter::parse("malloc+free").expect("ok");
+    assert_eq!(filter.doubtful(), None);
+}
+
+#[test]
 fn several_filters_and_what_they_ask_for() {
     let filters = ["malloc@libc*", "main"].map(|text| Filter::parse(text).expect("ok"));
     assert!(any_matches(&filters, "malloc", LIBC));

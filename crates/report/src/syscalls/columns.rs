@@ -71,6 +71,8 @@ pub enum Column {
     Mean,
     /// How many calls were counted.
     Calls,
+    /// How many were made in a second of the time that was watched.
+    Rate,
     /// How many of these calls failed; empty if none has.
     Errors,
     /// The system call, and who makes it.
@@ -96,6 +98,7 @@ impl Column {
             "max-time" | "time-max" | "max_time" | "time_max" | "longest" => Column::Longest,
             "avg-time" | "time-avg" | "avg_time" | "time_avg" => Column::Mean,
             "calls" | "count" => Column::Calls,
+            "rate" | "calls-per-second" => Column::Rate,
             "errors" | "error" => Column::Errors,
             "name" | "syscall" | "syscall-name" | "syscall_name" => Column::Name,
             _ => return None,
@@ -103,7 +106,10 @@ impl Column {
     }
 
     const fn is_of_times(self) -> bool {
-        !matches!(self, Column::Calls | Column::Errors | Column::Name)
+        !matches!(
+            self,
+            Column::Calls | Column::Rate | Column::Errors | Column::Name
+        )
     }
 
     /// Returns what stands above the column, and its width in characters; that of the name is its least width.
@@ -115,13 +121,15 @@ impl Column {
             Column::Longest => ("longest", 8),
             Column::Mean => ("usecs/call", 11),
             Column::Calls => ("calls", 9),
+            Column::Rate => ("calls/s", 9),
             Column::Errors => ("errors", 9),
             Column::Name => ("syscall", 16),
         }
     }
 
-    fn cell(self, figures: &Figures, all: Duration, name: &str) -> String {
+    fn cell(self, figures: &Figures, of: Of, name: &str) -> String {
         let time = |time: Duration| super::seconds(time, 6);
+        let all = of.all;
         match self {
             Column::Share if all.is_zero() => "0.00".into(),
             Column::Share => {
@@ -133,13 +141,37 @@ impl Column {
             Column::Total => time(figures.time),
             Column::Shortest => time(figures.shortest.unwrap_or_default()),
             Column::Longest => time(figures.longest),
-            Column::Mean => figures.mean().as_micros().to_string(),
+            Column::Mean => match figures.mean() {
+                // strace shows whole microseconds.
+                mean if !of.strace && mean < Duration::from_micros(1) && !mean.is_zero() => {
+                    format!("{:.3}", mean.as_nanos() as f64 / 1e3)
+                }
+                mean => mean.as_micros().to_string(),
+            },
             Column::Calls => figures.calls.to_string(),
+            Column::Rate => match of.watched {
+                Some(watched) => match figures.calls as f64 / watched.as_secs_f64() {
+                    rate if rate < 9.95 => format!("{rate:.1}"),
+                    rate => format!("{rate:.0}"),
+                },
+                None => "-".into(),
+            },
             Column::Errors if figures.errors == 0 => String::new(),
             Column::Errors => figures.errors.to_string(),
             Column::Name => name.into(),
         }
     }
+}
+
+/// What the figures of a row are a part of, and how they look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Of {
+    /// The time of all rows.
+    pub(super) all: Duration,
+    /// How long calls were watched; `None`: that is not known, or too short for a rate.
+    pub(super) watched: Option<Duration>,
+    /// As strace shows it.
+    pub(super) strace: bool,
 }
 
 /// The columns that are shown, each once, the name among them.
@@ -160,7 +192,7 @@ impl FromStr for Columns {
         for name in text.split(',') {
             let column = Column::named(name).ok_or_else(|| {
                 format!(
-                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name"
+                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, rate, errors, name"
                 )
             })?;
             if columns.contains(&column) {
@@ -191,6 +223,23 @@ impl Columns {
         }
     }
 
+    /// Returns these, or if they are strace's usual ones those and the rate of calls.
+    pub(super) fn with_rate(&self) -> Columns {
+        let mut columns = self.clone();
+        if columns == Columns::default() {
+            let calls = columns.0.iter().position(|one| *one == Column::Calls);
+            columns.0.insert(calls.map_or(0, |at| at + 1), Column::Rate);
+        }
+        columns
+    }
+
+    /// How many characters stand before the name, if that is the last column.
+    pub(super) fn before_name(&self) -> Option<usize> {
+        let (last, others) = self.0.split_last()?;
+        let widths = others.iter().map(|column| column.head().1 + 1);
+        (*last == Column::Name).then(|| widths.sum())
+    }
+
     /// Appends the two lines above the rows.
     pub(super) fn head(&self, out: &mut String) {
         let heads = self.0.iter().map(|column| column.head().0.to_owned());
@@ -204,9 +253,9 @@ impl Columns {
         self.line(rules, out);
     }
 
-    /// Appends a row. `all` is the time of all rows.
-    pub(super) fn row(&self, figures: &Figures, all: Duration, name: &str, out: &mut String) {
-        let cells = self.0.iter().map(|column| column.cell(figures, all, name));
+    /// Appends a row.
+    pub(super) fn row(&self, figures: &Figures, of: Of, name: &str, out: &mut String) {
+        let cells = self.0.iter().map(|column| column.cell(figures, of, name));
         self.line(cells, out);
     }
 
@@ -276,6 +325,7 @@ impl Order {
                 Column::Mean => figures.mean().as_nanos(),
                 Column::Calls => figures.calls.into(),
                 Column::Errors => figures.errors.into(),
+                Column::Rate => figures.calls.into(),
                 Column::Name => 0,
             };
             let by_name = column == Column::Name;
@@ -316,7 +366,12 @@ mod tests {
         let mut figures = Figures::default();
         figures.returned(micros(292), false);
         figures.returned(micros(8), true);
-        all.row(&figures, micros(1000), "execve", &mut text);
+        let of = Of {
+            all: micros(1000),
+            strace: true,
+            ..Of::default()
+        };
+        all.row(&figures, of, "execve", &mut text);
         assert_eq!(
             text,
             "\
@@ -332,6 +387,37 @@ execve            30.00    0.000300 0.000008 0.000292         150         2     
         assert!("nosuch".parse::<Columns>().is_err());
         let named: Columns = "calls".parse().expect("one");
         assert_eq!(named.0, [Column::Calls, Column::Name]);
+    }
+
+    #[test]
+    fn our_own_table_has_rates_and_parts_of_microseconds() {
+        let columns = Columns::default().with_rate();
+        assert_eq!(columns.before_name(), Some(7 + 12 + 12 + 10 + 10 + 10));
+        let figures = Figures {
+            calls: 2345,
+            returned: 2345,
+            time: Duration::from_micros(1291),
+            ..Figures::default()
+        };
+        let of = Of {
+            all: Duration::from_millis(2),
+            watched: Some(Duration::from_secs(3)),
+            strace: false,
+        };
+        let mut text = String::new();
+        columns.head(&mut text);
+        columns.row(&figures, of, "getpid", &mut text);
+        assert_eq!(
+            text,
+            "\
+% time     seconds  usecs/call     calls   calls/s    errors syscall
+------ ----------- ----------- --------- --------- --------- ----------------
+ 64.55    0.001291       0.550      2345       782           getpid
+"
+        );
+        // Who has chosen columns has those.
+        let chosen: Columns = "calls,name".parse().expect("columns");
+        assert_eq!(chosen.with_rate(), chosen);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! native function whose code it is (with `-k` those around it, too) and the script line. Used by
 //! `lancet::commands::syscalls::args`.
 
+mod table;
+
 use super::{Column, Columns, Figures, Layout, Order, Statuses, native};
 use crate::calls::Processes;
 use crate::calls::json::line_of_row;
@@ -116,6 +118,8 @@ pub struct Summary {
     slower: Duration,
     /// Which calls are counted; `None` = all.
     calls: Option<syscalls::Trace>,
+    /// Rows are shortened to so many columns.
+    width: Option<usize>,
     out: Box<dyn Write>,
 }
 
@@ -145,8 +149,14 @@ impl Summary {
             statuses: layout.statuses,
             slower: layout.slower,
             calls: layout.calls.clone(),
+            width: None,
             out,
         }
+    }
+
+    /// Shortens rows to so many columns, where a terminal shows them.
+    pub fn within(self, width: Option<usize>) -> Self {
+        Summary { width, ..self }
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -273,7 +283,7 @@ impl Summary {
         }
     }
 
-    fn print(&mut self) -> io::Result<()> {
+    fn print(&mut self, end: &SourceEnd) -> io::Result<()> {
         // What only statuses or durations that were not asked for happened to is in no row.
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         rows.retain(|row| row.figures.calls != 0);
@@ -296,14 +306,8 @@ impl Summary {
                 return self.out.write_all(&text);
             }
         }
-        let mut text = String::new();
-        self.columns.head(&mut text);
-        for row in &rows {
-            self.columns
-                .row(&row.figures, all.time, &row.name, &mut text);
-        }
-        self.columns.rule(&mut text);
-        self.columns.row(&all, all.time, "total", &mut text);
+        let mut text = self.made(&rows, end);
+        self.table(&rows, &all, end.watched, &mut text);
         if self.unfinished != 0 && !self.strace {
             let words = plural(self.unfinished, "call has", "calls have");
             text += &format!(
@@ -449,7 +453,7 @@ impl Consumer for Summary {
         for open in self.stacks.drain(None) {
             self.unfinished(&open);
         }
-        self.print()?;
+        self.print(&end)?;
         self.out.flush()
     }
 

@@ -107,7 +107,7 @@ pub struct CallsArgs {
     #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
     pub debug: Option<Debug>,
 
-    /// Name each function that cannot be hooked, with the reason
+    /// Name each function that cannot be hooked, with the reason; with -c, say it before the table
     #[arg(short = 'v', long, help_heading = SHOW)]
     pub verbose: bool,
 
@@ -338,6 +338,10 @@ impl Asked for CallsArgs {
 
     fn counts(&self) -> bool {
         self.is_counted()
+    }
+
+    fn tells_all(&self) -> bool {
+        self.verbose
     }
 
     fn form(&self) -> Option<&'static Form> {

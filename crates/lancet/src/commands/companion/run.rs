@@ -1,7 +1,7 @@
 //! Serves requests, one after the other, until the program ends. Used by `commands`.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use process::guest::Status;
 use process::priority;
@@ -11,6 +11,7 @@ use super::CompanionArgs;
 use super::blocks::Blocks;
 use super::protocol::{Answer, Channel, Heard, Refusal, Request, What};
 use super::watches::Watches;
+use crate::itself;
 use crate::ui::interrupt;
 
 /// Runs `lancet companion`: starts a process that is not the program's child, or is that process and serves the program until
@@ -37,7 +38,7 @@ pub fn run(args: CompanionArgs) -> anyhow::Result<u8> {
 /// Starts a companion that is not the program's child. It has our pipes to the program; where it fails it closes them, and the
 /// program says so.
 fn detach() -> anyhow::Result<u8> {
-    Command::new(std::env::current_exe()?)
+    itself::command()
         .args(std::env::args_os().skip(1))
         .arg("--detached")
         .stderr(Stdio::null())

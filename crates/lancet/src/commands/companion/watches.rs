@@ -5,19 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use process::control_group;
-use process::pidfd::PidFd;
 use serde_json::{Value, json};
 
 use super::counters::{self, Counters, Lacking, Lacks};
 use super::protocol::{Answer, Refusal};
+use crate::itself::{self, ends_within};
 use crate::watching::{LACKS, LOST_UNTIL_NOW, READY};
 
 /// How long a command may take to open the guest, or to leave it.
@@ -258,7 +256,7 @@ impl Watches {
         words: Vec<String>,
         counters: Option<Counters>,
     ) -> io::Result<(Watch, Receiver<()>)> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = itself::command()
             .args([command, "--json", "-p", &self.pid.to_string()])
             .args(words)
             .stdin(Stdio::null())
@@ -312,7 +310,7 @@ impl Drop for Watches {
 impl Watch {
     /// Has it leave the guest, and waits for its end; one that has not left in time is killed.
     fn end(mut self, patience: Duration, meanwhile: Meanwhile) -> io::Result<Ended> {
-        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
+        itself::ask_to_end(&self.child);
         if ends_within(&self.child, patience, meanwhile)? {
             return self.ended();
         }
@@ -389,21 +387,6 @@ impl Kept {
                     kept.lines.push(line);
                 }
             }
-        }
-    }
-}
-
-/// Whether a child of ours ends by then; it is there until we have waited for it, so its id is its own.
-fn ends_within(child: &Child, patience: Duration, meanwhile: Meanwhile) -> io::Result<bool> {
-    let process = PidFd::open(child.id() as i32).map_err(io::Error::other)?;
-    let deadline = Instant::now() + patience;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        // A signal of ours may end the wait before its time.
-        match process.has_ended(left.min(LOOK)) {
-            true => return Ok(true),
-            false if left.is_zero() => return Ok(false),
-            false => meanwhile(),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{HeapArgs, browse, ledger, live, when};
 use crate::cli::format::require_first_or_records;
 use crate::exit::EXCEEDED;
 use crate::losses::Losses;
-use crate::ui::file::WholeFile;
+use crate::ui::file::{WholeFile, require_writable};
 use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
 
@@ -63,11 +63,14 @@ fn of_file<'a>(args: &'a HeapArgs, file: &'a Path) -> anyhow::Result<Source<'a>>
 
 /// Runs `lancet heap` and returns the exit code.
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
+    // What is wrong is said before a process is opened or waited for.
+    if let Some(path) = &args.output {
+        require_writable(path)?;
+    }
     if let Some([earlier, later]) = args.diff.as_deref() {
         let (earlier, later) = (of_file(&args, earlier)?, of_file(&args, later)?);
         return compare(&args, &earlier, &later);
     }
-    // What is wrong is said before a process is opened or waited for.
     if args.rss {
         ledger::check(&args)?;
     }

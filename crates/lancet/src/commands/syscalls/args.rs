@@ -87,12 +87,13 @@ pub struct SyscallsArgs {
     #[arg(short = 'c', long = "summary-only", help_heading = SHOW)]
     pub count: bool,
 
-    /// Order of the table: time, min-time, max-time, avg-time, calls, errors, name, nothing. Unless told otherwise by time, or by
+    /// Order of the table: time, min-time, max-time, avg-time, calls, rate, errors, name, nothing. Unless told otherwise by time, or by
     /// calls where -U has no column of time
     #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", help_heading = SHOW)]
     pub sort: Option<Order>,
 
-    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name
+    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, rate (calls a second, of one process that is
+    /// watched), errors, name
     #[arg(short = 'U', long = "summary-columns", value_name = "COLUMNS", help_heading = SHOW)]
     pub columns: Option<Columns>,
 
@@ -104,7 +105,7 @@ pub struct SyscallsArgs {
     #[arg(short = 's', long = "string-limit", value_name = "N", default_value_t = 32, help_heading = SHOW)]
     pub strings: u32,
 
-    /// Show structs whole
+    /// Show structs whole; with -c, say before the table all that is not seen
     #[arg(short = 'v', long = "no-abbrev", help_heading = SHOW)]
     pub verbose: bool,
 
@@ -425,6 +426,10 @@ impl Asked for SyscallsArgs {
         self.is_counted() || self.leaks
     }
 
+    fn tells_all(&self) -> bool {
+        self.verbose
+    }
+
     fn form(&self) -> Option<&'static Form> {
         self.chosen().records()
     }
@@ -463,7 +468,10 @@ impl Asked for SyscallsArgs {
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
             let form = self.chosen().form;
-            Box::new(Summary::new(&self.layout(), self.sort, columns, form, out))
+            let table = Summary::new(&self.layout(), self.sort, columns, form, out);
+            let to_terminal = self.common.output.is_none() && !self.is_strace();
+            let stream = Stream::beside(&self.common.program);
+            Box::new(table.within(stream.style().width.filter(|_| to_terminal)))
         };
         let writer: Box<dyn Consumer + 'a> = match (self.leaks, self.is_counted(), self.shown.table)
         {

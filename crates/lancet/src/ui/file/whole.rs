@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use anyhow::Context;
+
 use super::place::Place;
 use super::{beside, own_descriptor, private_file};
 
@@ -80,6 +82,22 @@ impl Drop for WholeFile {
             // Nobody is left to tell.
             let _ = place.remove(&temporary);
         }
+    }
+}
+
+/// Refuses a name at which nothing can be written, without making or changing what has it: before work is begun whose answer is to go there.
+///
+/// # Errors
+/// As for [`private_file`], as far as that is known before it is opened.
+pub fn require_writable(path: &Path) -> anyhow::Result<()> {
+    let Some(place) = place_of(path)? else {
+        return Ok(());
+    };
+    let is_there = place.there.is_some();
+    match begun_in(place) {
+        // A file that is there may be replaced in a folder that takes no new ones.
+        Err(error) if !is_there => Err(error).with_context(|| super::cannot(path)),
+        _ => Ok(()),
     }
 }
 
