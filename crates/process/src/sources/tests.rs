@@ -1,3 +1,5 @@
+//! What of a guest's files is read: regular ones of a size that source text has, that its user could read, below its own root.
+
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
