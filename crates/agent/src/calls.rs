@@ -27,6 +27,7 @@
 //! |---|---|
 //! | `call`, `probes`, `system_calls` | what the routine calls: functions, points in mid-function, system calls |
 //! | `quick` | the short way of a function's call that needs no vector registers |
+//! | `blocks` | of the allocators' functions: the blocks that they take and give back, in the place of all that |
 //! | `own_hooks`, `notices`, `locks`, `loader`, `children`, `wait`, `pulse` | our own hooks, and waits for the command |
 //! | `hooked`, `ticket` | a call; what its return must know |
 //! | `selection`, `scripted`, `places` | whether a call is wanted; which function of the VM, which line of the script |
@@ -37,6 +38,7 @@
 //!
 //! A panic anywhere in here ends the session, not the guest: see `guard`.
 
+mod blocks;
 mod call;
 mod captures;
 mod children;
@@ -109,9 +111,13 @@ const _: () = {
 };
 
 /// Begins a new session, for which everything that hooks read is in place. A thread of the guest calls this in a remote
-/// call, while all others stand still.
+/// call, while all others stand still. Or forgets a part of what was counted of blocks, while they run.
 #[unsafe(no_mangle)]
-extern "C" fn open_calls(_: u64) -> u64 {
+extern "C" fn open_calls(what: u64) -> u64 {
+    if what == wire::calls::FORGET_BLOCKS {
+        blocks::forget();
+        return 0;
+    }
     places::open(session::calls());
     0
 }

@@ -7,7 +7,8 @@ use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
-use crate::session::{Event, Grants, LOOK, Options, Session, Shared, Timing};
+use crate::session::{Event, Grants, LOOK, Options, Session, Shared};
+use crate::watching::{Notice, Watching};
 use inject::image::Image;
 use inject::lifecycle::Processes;
 use notices::Notices;
@@ -17,29 +18,6 @@ use process::refusals::{Program, Refusals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-/// What has happened to the processes.
-pub enum Notice {
-    /// A process was opened.
-    Opened {
-        /// Its process id, in the PID namespace of lancet.
-        pid: i32,
-        /// The name of its language, and the version of its VM.
-        language: &'static str,
-        /// See `language`.
-        version: String,
-        /// Whether it was forked by an open process, whose agent it has.
-        forked: bool,
-        /// How long opening it took.
-        took: Duration,
-        /// How long it stood still, and how often.
-        timing: Timing,
-    },
-    /// A process has ended; what it held at its end is not known.
-    Ended(i32),
-    /// A process could not be opened or counted, or can no longer be read.
-    Lost(Error),
-}
 
 /// The processes that one command watches, and what it remembers from one look to the next. [`Attached::leave`] leaves them all and returns what
 /// went wrong; processes are left when this value is dropped too, but errors are lost then.
@@ -166,8 +144,7 @@ impl Attached {
         let _ = session.mark(&self.intervals);
         self.heard.notices.push(Notice::Opened {
             pid,
-            language: session.language(),
-            version: session.version(),
+            counted: format!("{} {}", session.language(), session.version()),
             forked: parent.is_some(),
             took: since.elapsed(),
             timing: session.timing(),
@@ -410,8 +387,38 @@ impl Attached {
     }
 
     /// Leaves all processes; returns the errors of those that could not be left as they should be.
-    pub fn leave(mut self) -> Vec<Error> {
+    pub fn leave(&mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
+    }
+}
+
+impl Watching for Attached {
+    fn open(&mut self, pid: i32) -> Result<()> {
+        Attached::open(self, pid)
+    }
+
+    fn poll(&mut self, counting: bool) {
+        Attached::poll(self, counting);
+    }
+
+    fn next_look(&self) -> Instant {
+        Attached::next_look(self)
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        Attached::notices(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Attached::is_empty(self)
+    }
+
+    fn census(&mut self, collect: bool) -> Vec<Census> {
+        Attached::census(self, collect)
+    }
+
+    fn leave(&mut self) -> Vec<Error> {
+        Attached::leave(self)
     }
 }
 

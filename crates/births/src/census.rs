@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use crate::analysis::{
-    Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected,
+    Alive, Census, Counts, Loss, Lost, Memory, SiteCount, TypeCount, Uncollected, Unit,
 };
 use crate::intervals::OfGuest;
 use crate::ledger::Tally;
@@ -122,6 +122,7 @@ pub fn census_of(source: Source, tally: &Tally) -> Census {
         }),
         resident: None,
         followed: false,
+        unit: Unit::Object,
         collector_off: tally.collector_off,
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,

@@ -9,6 +9,7 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
+pub mod native;
 mod numbers;
 pub mod objects;
 pub mod postmortem;
@@ -16,5 +17,6 @@ pub mod program;
 pub mod session;
 mod steady;
 pub mod tracked;
+pub mod watching;
 
 pub use session::{COUNTING, Options, Session};

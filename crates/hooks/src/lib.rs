@@ -30,6 +30,7 @@
 //! | `wanted`, `policy` | what is asked of a hook; what may be asked of which function |
 //! | `text`, `change` | code decoded, and what is changed in it |
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
+//! | `blocks` | blocks of native allocators, counted in the process |
 //! | `batches`, `bound` | many hooks in several short stops |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
 //! | `own_hooks`, `notices`, `ifuncs`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
@@ -38,6 +39,7 @@
 
 mod areas;
 mod batches;
+mod blocks;
 mod bound;
 mod built;
 mod change;

@@ -92,6 +92,8 @@ impl Tracing {
         let mut tracing = Self::begin(ground, residents, image, options, Some(&script))?;
         tracing.patcher.find_earlier(&tracing.target)?;
         tracing.set_own()?;
+        // A session that was killed has left what it counted.
+        tracing.forget_blocks()?;
         tracing.target.open_gate()?;
         Ok(tracing)
     }

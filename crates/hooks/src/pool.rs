@@ -107,6 +107,10 @@ pub fn open(
     }
     there.slots = slots(memory.pid(), slot).max(there.used);
     if there.slots == 0 || there.slot != slot {
+        // A child that was not followed may share it with its parent still.
+        if is_shared_pool(memory.pid(), there.at..there.at + there.in_use())? {
+            withdraw(memory, resident, remote)?;
+        }
         return Ok(None);
     }
     let shared = share::map(memory, resident, remote, &mut there)

@@ -7,6 +7,7 @@
 //! merging.
 
 mod backing;
+mod blocks;
 #[cfg(test)]
 mod counted;
 mod event;
@@ -25,6 +26,7 @@ use crate::ids::Ids;
 use crate::limits::{MOST_NUMBERS, MOST_RINGS, USER_END};
 use crate::pool::Pool;
 use backing::{Backing, is_plausible};
+pub use blocks::{BlockCounts, BlockSite};
 pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
 use lines::Lines;
 use process::error::Result;

@@ -413,6 +413,7 @@ impl Patcher {
         hook.asks_return = self.program(edit, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
         hook.outcome = wanted.outcome;
+        hook.blocks = wanted.blocks.0;
         // Hooks for ourselves must see every call, whatever its arguments are.
         let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
         hook.guard = guard.unwrap_or_default().to_words();

@@ -276,6 +276,7 @@ impl Tracing {
         let lifted = self.patcher.lift(target, &first, true);
         let left = lifted.and_then(|lifted| {
             self.rings.note_open(&lifted.open);
+            self.forget_blocks()?;
             if last.is_empty() {
                 return Ok(None);
             }

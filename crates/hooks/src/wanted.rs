@@ -9,6 +9,7 @@ use process::functions::Function;
 use routine::frame::{Guard, flags};
 use std::fmt;
 use std::time::Duration;
+use wire::calls::blocks::Effect;
 use wire::calls::special::is_special;
 use wire::calls::{Hook, SYSTEM_CALLS, record, want};
 
@@ -118,6 +119,8 @@ pub struct Wanted {
     pub inject: Vec<u64>,
     /// What kind of place is hooked.
     pub role: Role,
+    /// With [`want::BLOCKS`], what it does with blocks.
+    pub blocks: Effect,
     /// Whether only its entry is reported, without a frame of ours whatever its name is: for a function that returns only
     /// when the program ends.
     pub entry_only: bool,
@@ -180,6 +183,7 @@ impl Wanted {
             names: Vec::new(),
             inject: Vec::new(),
             role: Role::Function,
+            blocks: Effect::default(),
             entry_only: false,
         }
     }

@@ -57,6 +57,7 @@ records!(
     wire::calls::Area,
     wire::calls::Hook,
     wire::calls::Count,
+    wire::calls::blocks::Row,
     wire::notices::Notice
 );
 

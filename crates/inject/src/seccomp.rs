@@ -89,6 +89,31 @@ pub const OF_HOOKS: [Call; 8] = [
 /// The further call of a hook that copies what arguments lead to. Where it is not allowed, hooks do without.
 pub const OF_COPIES: [Call; 1] = [call("process_vm_readv", libc::SYS_process_vm_readv, [0; 6])];
 
+/// The further calls of hooks that count blocks of an allocator: memory for what they note, which is kept out of children and core files,
+/// and given back.
+pub const OF_BLOCKS: [Call; 5] = [
+    call(
+        "mmap",
+        libc::SYS_mmap,
+        [
+            0,
+            0,
+            READ | WRITE,
+            ANONYMOUS | libc::MAP_NORESERVE as u64,
+            u64::MAX,
+            0,
+        ],
+    ),
+    advice(libc::MADV_NOHUGEPAGE),
+    advice(libc::MADV_DONTDUMP),
+    advice(libc::MADV_WIPEONFORK),
+    advice(libc::MADV_DONTNEED),
+];
+
+const fn advice(advice: i32) -> Call {
+    call("madvise", libc::SYS_madvise, [0, 0, advice as u64, 0, 0, 0])
+}
+
 /// The further call of a birth while a thread waits to be found by its id ([`wire::accounts`]).
 pub const OF_ACCOUNTS: [Call; 1] = [call("gettid", libc::SYS_gettid, [0; 6])];
 

@@ -147,16 +147,27 @@ pub fn plain(error: frames::Error) -> anyhow::Error {
     }
 }
 
-/// Notes the VMs of which no script line could be read.
+/// Notes the VMs of which no script line could be read, and says by what those without a table are read.
 pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
+    for note in &look.notes {
+        losses.talk(without_table(pid, note));
+    }
     for why in &look.unread {
         losses.say(unread(pid, why));
     }
+    for what in &look.not_read {
+        losses.say(unread(pid, what));
+    }
 }
 
-/// Returns the loss of a process of which no script line could be read.
+/// Returns what is said of a process whose VM has no table.
+pub fn without_table(pid: i32, note: &str) -> String {
+    format!("process {pid}: {note}")
+}
+
+/// Returns the loss of a process of which no script line could be read, or less than was asked for.
 pub fn unread(pid: i32, why: &str) -> Loss {
-    let text = format!("process {pid}: its script lines cannot be read: {why}");
+    let text = format!("process {pid}: {why}");
     Loss::new(Some(pid), What::Frames, None, text)
 }
 

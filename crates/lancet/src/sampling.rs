@@ -20,7 +20,7 @@ use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
 use self::watched::Watched;
-use crate::looks::{some_missed, unread};
+use crate::looks::{some_missed, unread, without_table};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -219,6 +219,10 @@ struct Sampling {
     processors: Vec<usize>,
     /// The processes of which some script line could not be read, and why.
     unread: BTreeMap<i32, String>,
+    /// The processes whose VM is of a version without a table, and by what it is read.
+    notes: BTreeMap<i32, String>,
+    /// What was not read of each, in any look.
+    not_read: BTreeSet<(i32, String)>,
 }
 
 impl Sampling {
@@ -238,6 +242,12 @@ impl Sampling {
         if let Some(why) = look.unread.first() {
             self.unread.entry(pid).or_insert_with(|| why.clone());
         }
+        // What is opened anew is held against more.
+        if let Some(note) = look.notes.first() {
+            self.notes.insert(pid, note.clone());
+        }
+        let not_read = look.not_read.iter().map(|what| (pid, what.clone()));
+        self.not_read.extend(not_read);
         let threads = look.stacks.iter().map(|stack| &stack.thread);
         // One that waits may wait for the processor that lancet has taken.
         let wants = |activity| matches!(activity, Activity::Ran | Activity::Queued);
@@ -275,8 +285,14 @@ impl Sampling {
         for pid in &self.missed {
             losses.say(some_missed(*pid));
         }
+        for (pid, note) in &self.notes {
+            losses.talk(without_table(*pid, note));
+        }
         for (pid, why) in &self.unread {
             losses.say(unread(*pid, why));
+        }
+        for (pid, what) in &self.not_read {
+            losses.say(unread(*pid, what));
         }
         if self.late != 0 {
             let text = format!(

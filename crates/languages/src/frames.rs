@@ -5,8 +5,15 @@
 //! A language's reader says which function that is and returns its frames innermost first, with the last of each run
 //! marked; crate `frames`, which combines both, needs to know nothing else of the language.
 
+pub(crate) mod evidence;
+pub(crate) mod without_table;
+
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
+
+pub use evidence::{NoSources, Sources};
+pub use without_table::WithoutTable;
 
 use process::pages::Pages;
 use process::snapshot::{Copies, Thread, UnwindContext};
@@ -24,7 +31,7 @@ pub const ATTEMPTS: u32 = 8;
 pub struct Script {
     /// The path of the file; empty for a function of C that the language shows among its own.
     pub path: String,
-    /// The line that is being executed, from 1.
+    /// The line that is being executed, from 1; 0 = not known.
     pub line: u32,
     /// The name of the method or function as the language shows it.
     pub name: String,
@@ -66,6 +73,11 @@ impl Script {
         self.qualified.as_ref().unwrap_or(&self.name)
     }
 
+    /// Returns what follows its path: `:12`, and nothing where the line is not known.
+    pub fn colon_line(&self) -> impl fmt::Display {
+        ColonLine(self.line)
+    }
+
     /// Returns whether its file belongs to a library or to the VM, not to the program.
     pub fn is_library(&self) -> bool {
         let all = Language::ALL.iter();
@@ -77,11 +89,22 @@ impl Script {
     }
 }
 
-impl std::fmt::Display for Script {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+struct ColonLine(u32);
+
+impl fmt::Display for ColonLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            line => write!(f, ":{line}"),
+        }
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => write!(f, "{}", self.name),
-            path => write!(f, "{path}:{} in {}", self.line, self.name),
+            path => write!(f, "{path}{} in {}", self.colon_line(), self.name),
         }
     }
 }
@@ -215,8 +238,10 @@ pub trait Module {
     fn each_code(&self, memory: &dyn Memory, each: &mut dyn FnMut(u64, &[u8]));
 }
 
-/// Looks for the VM of a language in a process that has loaded these modules.
-pub type FindScripts = fn(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts;
+/// Looks for the VM of a language in a process that has loaded these modules. `sources` has the text of its scripts, by which a VM of a
+/// version without a table is proven to be read right.
+pub type FindScripts =
+    fn(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources) -> FoundScripts;
 
 /// In a function of type [`FindScripts`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
 /// none runs (its library may be loaded alone).
@@ -238,6 +263,16 @@ pub type FoundScripts = Option<Result<Box<dyn Scripts>, String>>;
 pub trait Scripts {
     /// Returns the language with its version: `Ruby 3.1.2`.
     fn language(&self) -> String;
+
+    /// Returns what is to be said of how it is read; `None` where there is a table for its version.
+    fn without_table(&self) -> Option<&WithoutTable> {
+        None
+    }
+
+    /// Returns why frames were not read since that was asked last, where some were not.
+    fn take_lost(&self) -> Option<String> {
+        None
+    }
 
     /// Returns what must be copied with this thread while the process stands, so that its frames can be read afterwards.
     /// `copied` has its native stack.

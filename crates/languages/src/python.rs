@@ -1,6 +1,7 @@
 //! What lancet reads of a Python: its row of the crate's table, a file for each column, and how its heap is found and read, from a core
 //! file or from a copy of the process.
 
+mod debug_offsets;
 mod frames;
 mod functions;
 mod greenlet;

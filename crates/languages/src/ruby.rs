@@ -4,6 +4,7 @@
 mod extensions;
 mod frames;
 mod functions;
+mod newest_layout;
 mod objects;
 mod owner;
 mod patch;

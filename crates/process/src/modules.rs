@@ -33,6 +33,7 @@ use crate::auxiliary;
 use crate::elf::{Bytes, ElfError, Headers, build_id_in};
 use crate::maps::{Device, Mapping, Maps, PAGE};
 pub use files::{GuestFiles, Origin, open_regular};
+pub(crate) use files::{open_place, place};
 
 /// One loaded ELF object.
 #[derive(Debug, Clone)]

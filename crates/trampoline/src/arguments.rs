@@ -222,6 +222,10 @@ impl<'a> Walk<'a> {
 
     /// Follows the code from `ip` until the path ends or meets an instruction that was followed with the same stack.
     fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize, most: usize) {
+        // Most of what a jump table may lead to was followed already; a decoder takes longer to make than that to be seen.
+        if self.seen.contains(&(ip, known.pointers())) {
+            return;
+        }
         let bytes = self.bytes(ip).unwrap_or_default();
         let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
         loop {

@@ -24,7 +24,7 @@ macro_rules! process_reader {
             pub fn new(memory: &'a M, facts: Facts) -> Result<$reader<'a, M>, Unsupported> {
                 Ok($reader {
                     memory,
-                    layout: Layout::of(facts.version())?,
+                    layout: Layout::of(facts.table())?,
                     facts,
                 })
             }

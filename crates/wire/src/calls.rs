@@ -33,6 +33,7 @@
 //! interrupt at any instruction), and only then fills it. So a reader that sees a reservation behind the room also sees what the writer has
 //! decided: x86-64 makes the stores of a processor visible in program order.
 
+pub mod blocks;
 pub mod further;
 mod hook;
 mod injection;
@@ -137,6 +138,8 @@ pub struct Calls {
     /// ([`ControlPage::calls`](crate::ControlPage::calls)), so nothing more is recorded in its session. Written by the
     /// agent.
     pub panics: AtomicU64,
+    /// What hooks count that see blocks of native allocators.
+    pub blocks: blocks::Blocks,
     /// Not 0: value of the time-stamp counter when a hook closed the gate, because the heartbeat had stood still for
     /// too long. The command, when it goes on, opens the gate again and writes 0.
     pub silenced: AtomicU64,
@@ -149,6 +152,10 @@ pub const FACTS: usize = 24;
 
 /// Threads that can have a ring at the same time.
 pub const RINGS: usize = 4096;
+
+/// Argument of the agent's `open_calls`: no session begins, but a part of what was counted of blocks is forgotten
+/// ([`blocks::Blocks::forgotten`]).
+pub const FORGET_BLOCKS: u64 = 1;
 
 /// In [`Calls::rings`]: the ring that was here serves another thread.
 pub const MOVED: u64 = 1;

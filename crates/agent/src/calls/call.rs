@@ -5,8 +5,8 @@ use super::counts::Became;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::{
-    children, counts, events, loader, locks, notices, own_hooks, pulse, ring, scripted, selection,
-    session, ticket,
+    blocks, children, counts, events, loader, locks, notices, own_hooks, pulse, ring, scripted,
+    selection, session, ticket,
 };
 use crate::memory::follow::ours;
 use crate::memory::instruction::exchange;
@@ -37,6 +37,9 @@ pub unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors, room: *
     let wanted = wanted(hook);
     if wanted == 0 {
         return 0;
+    }
+    if wanted & want::BLOCKS != 0 {
+        return blocks::enter(hook, frame, found.ring);
     }
     if wanted & want::OWN != 0 {
         return enter_own(hook, wanted, frame, found);
@@ -133,6 +136,9 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         let frame = &*frame;
         (open, frame, &*results, &*frame.descriptor.cast::<Hook>())
     };
+    if wanted(hook) & want::BLOCKS != 0 {
+        return blocks::leave(hook, frame, results.rax);
+    }
     let counted = open.load(Ordering::Relaxed) & COUNTED != 0;
     if counted {
         let took = now.wrapping_sub(frame.ticket[2] & !COUNTED);

@@ -9,7 +9,7 @@
 use super::events::{self, Which};
 use super::hooked::{self, wanted};
 use super::record::Record;
-use super::{places, pulse, ring, session, thread, ticket};
+use super::{blocks, places, pulse, ring, session, thread, ticket};
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
@@ -37,10 +37,13 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
     if wanted == 0 {
         return UNSEEN;
     }
-    let shape = hooked::shape(hook);
     let Some(ring) = ring else {
         return ASK;
     };
+    if wanted & want::BLOCKS != 0 {
+        return blocks::enter_at_once(hook, frame, ring);
+    }
+    let shape = hooked::shape(hook);
     if wanted & !PLAIN != 0 || wanted & want::ENTRY == 0 || !shape.is_plain() {
         return ASK;
     }
@@ -98,6 +101,9 @@ pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results)
     // SAFETY: `quick_enter` has put the address of this thread's ring there, and rings are never unmapped.
     let ring = unsafe { &*ours::<Ring>(ring) };
     let wanted = wanted(hook);
+    if wanted & want::BLOCKS != 0 {
+        return blocks::leave_at_once(hook, frame, ring, rax);
+    }
     if wanted & !PLAIN != 0
         || wanted & want::RETURN == 0
         || ticket::session(frame.ticket) != session::number()

@@ -5,7 +5,7 @@ use super::record::{self, Record};
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread};
-use super::{locks, pool, room, tables};
+use super::{blocks, locks, pool, room, tables};
 use crate::memory::follow::{kept, ours};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -164,6 +164,7 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     // on this thread finds the ring by the thread's address, and must not take one of them for its own.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
+    blocks::begins(ring, thread);
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return false;
     };

@@ -2,6 +2,7 @@
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
+use wire::calls::blocks::{Blocks, GRAINS};
 use wire::calls::share::Share;
 use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
 
@@ -49,6 +50,16 @@ pub static mut CALLS: Calls = Calls {
     late: AtomicU64::new(0),
     refused: AtomicU64::new(0),
     panics: AtomicU64::new(0),
+    blocks: Blocks {
+        grain: 0,
+        most: u64::MAX,
+        most_mapped: u64::MAX,
+        taken: AtomicU64::new(0),
+        mapped: AtomicU64::new(0),
+        book: AtomicU64::new(0),
+        books: [const { AtomicU64::new(0) }; GRAINS],
+        forgotten: AtomicU64::new(0),
+    },
     silenced: AtomicU64::new(0),
     areas: [Area {
         at: 0,

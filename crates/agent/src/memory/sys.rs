@@ -110,6 +110,28 @@ pub fn give_to_children(at: u64, bytes: u64) -> bool {
     unsafe { syscall(MADVISE, at, bytes, DOFORK, 0, 0, 0) == 0 }
 }
 
+/// Makes whole pages of ours zeros, which take no memory until they are touched (`MADV_DONTNEED`); whether the kernel let us.
+///
+/// # Safety
+/// The pages are ours; what they held may go.
+pub unsafe fn give_pages_back(at: u64, bytes: u64) -> bool {
+    const DONTNEED: u64 = 4;
+    // SAFETY: the caller's promise.
+    unsafe { syscall(MADVISE, at, bytes, DONTNEED, 0, 0, 0) == 0 }
+}
+
+/// Keeps whole pages of ours, which hold numbers alone, out of children of fork, which find zeros there (`MADV_WIPEONFORK`), and out of core
+/// files; and has each page take memory by itself (`MADV_NOHUGEPAGE`). A kernel that knows one of these not does without.
+pub fn keep_apart(at: u64, bytes: u64) {
+    const NOHUGEPAGE: u64 = 15;
+    const DONTDUMP: u64 = 16;
+    const WIPEONFORK: u64 = 18;
+    for advice in [NOHUGEPAGE, DONTDUMP, WIPEONFORK] {
+        // SAFETY: nothing changes in this process's memory.
+        unsafe { syscall(MADVISE, at, bytes, advice, 0, 0, 0) };
+    }
+}
+
 /// Nanoseconds of CLOCK_MONOTONIC, by a system call.
 pub fn now() -> u64 {
     let mut time = [0u64; 2];

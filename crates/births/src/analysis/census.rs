@@ -126,6 +126,18 @@ pub struct Census {
     pub collector_off: bool,
     /// Why the collector did not run before the count, so that objects that nothing refers to any more may be counted as living.
     pub uncollected: Uncollected,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Objects of a VM, or blocks of its own heap.
+    #[default]
+    Object,
+    /// Blocks of the allocator of the process, each birth and death of which is counted ([`crate::native`]).
+    Block,
 }
 
 impl Census {
@@ -136,6 +148,9 @@ impl Census {
 
     /// What is counted, one and many of it.
     pub fn counted(&self) -> [&'static str; 2] {
+        if self.unit == Unit::Block {
+            return ["block", "blocks"];
+        }
         let mut all = Language::ALL.iter().map(|one| one.description());
         all.find(|one| one.name == self.language)
             .map_or(["object", "objects"], |one| one.counted)

@@ -74,6 +74,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
         followed: censuses.iter().all(|c| c.followed),
         collector_off: censuses.iter().any(|c| c.collector_off),
         uncollected: merged_uncollected(censuses),
+        unit: first.unit,
     })
 }
 

@@ -1,7 +1,7 @@
 //! What the processes that are open have reported since it was last asked for. Used by `attached`.
 
-use super::Notice;
 use crate::session::{Event, Session};
+use crate::watching::Notice;
 use inject::lifecycle::{Observer, Over};
 use process::error::Error;
 

@@ -64,6 +64,8 @@ impl Watched {
         let mut live = Live::open(self.status.pid)?;
         let now = Instant::now();
         let look = live.look(Wanted::default())?;
+        // Here is no place to say by what a VM without a table was read.
+        let has_table = look.notes.is_empty() && look.unread.is_empty();
         let mut calls = BTreeMap::new();
         for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
             let is_of_preset = |line: &Line| {
@@ -81,7 +83,7 @@ impl Watched {
                 filters.iter().any(|filter| filter.matches(name, place))
             };
             let outermost = stack.lines.iter().rposition(is_of_preset);
-            if let Some(call) = outermost.and_then(|at| self.call(stack, at, now)) {
+            if let Some(call) = outermost.and_then(|at| self.call(stack, at, now, has_table)) {
                 *calls.entry(call).or_default() += 1;
             }
         }
@@ -89,15 +91,16 @@ impl Watched {
     }
 
     /// Returns the call of which a native frame of a stack is.
-    fn call(&self, stack: &Stack, at: usize, now: Instant) -> Option<Unreturned> {
+    fn call(&self, stack: &Stack, at: usize, now: Instant, has_table: bool) -> Option<Unreturned> {
         let function = stack.lines[at].function.as_ref()?;
         let name = function.name.as_deref()?;
         let is_of_file = |caller: &Line| caller.module.is_some();
         let before = stack.lines.get(at + 1).is_some_and(is_of_file);
         let hooked = self.hooked.get(&function.start).filter(|_| before);
-        let line = place(stack, at).map(|script| {
+        let script = place(stack, at).filter(|_| has_table);
+        let line = script.map(|script| {
             let name = script.full_name();
-            format!(" ← {}:{} in '{name}'", script.path, script.line)
+            format!(" ← {}{} in '{name}'", script.path, script.colon_line())
         });
         Some(Unreturned {
             name: format!("{name}{}", line.unwrap_or_default()),

@@ -27,7 +27,7 @@ use notes::{Mapped, Notes};
 
 use super::loaded::Modules;
 use super::open::Look;
-use super::scripts::{self, Found};
+use super::scripts::{self, Found, NoSources};
 use super::stack::{self, Process};
 use super::unwind::Unwinder;
 use crate::Result;
@@ -233,7 +233,7 @@ impl Core {
     /// Reads the stacks, with `fibers` also those that are parked. Data that turn out to be missing are added to [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = self.stacks();
-        let Found { vms, unread } = scripts::find(modules, &*self);
+        let Found { vms, unread, notes } = scripts::find(modules, &*self, &NoSources);
         let (mut coroutines, all) = if fibers {
             scripts::coroutines(&vms, &*self)
         } else {
@@ -281,6 +281,8 @@ impl Core {
             stacks,
             all,
             unread,
+            notes,
+            not_read: scripts::not_read(&vms, fibers),
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
             kept: HashSet::new(),

@@ -16,6 +16,7 @@ use process::pages::Pages;
 use process::programs;
 use process::room::Room;
 use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::sources::Sources;
 use process::wait::{others, retried};
 
 use super::activity::{self, Sleepers};
@@ -46,6 +47,7 @@ pub struct Live {
     modules: Modules,
     vms: Vec<Box<dyn Scripts>>,
     unread: Vec<String>,
+    notes: Vec<String>,
     unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
@@ -66,8 +68,12 @@ pub struct Look {
     pub rooms: Vec<Room>,
     /// Whether all parked stacks were found.
     pub all: bool,
-    /// Of VMs whose script frames cannot be read, why.
+    /// Of VMs whose script frames, or whose lines, cannot be read, why.
     pub unread: Vec<String>,
+    /// Of VMs of versions without a table, by what they are read.
+    pub notes: Vec<String>,
+    /// Of VMs of versions without a table, what was asked for and not read in this look.
+    pub not_read: Vec<String>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
     /// How long the process stood still, at most: the time of tries that failed is in it.
@@ -111,7 +117,7 @@ impl Live {
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
         let maps = Maps::of(pid)?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
-        let Found { vms, unread } = scripts::find(&modules, &memory);
+        let Found { vms, unread, notes } = scripts::find(&modules, &memory, &Sources::of(pid));
         // All of that was read by the id.
         if Status::read(pid)?.start != start {
             return Err(process::Error::Gone(pid).into());
@@ -124,6 +130,7 @@ impl Live {
             modules,
             vms,
             unread,
+            notes,
             unwinder: Unwinder::default(),
             stopped_at: HashMap::new(),
             looks: 0,
@@ -248,6 +255,8 @@ impl Live {
             rooms,
             all,
             unread: self.unread.clone(),
+            notes: self.notes.clone(),
+            not_read: scripts::not_read(&self.vms, wanted.fibers),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
             kept: tids,
@@ -269,12 +278,8 @@ impl Live {
             rest: &pages,
         };
         let vms = self.vms.iter();
-        let objects: Vec<Option<Objects>> = vms
-            .map(|vm| match reading.count {
-                true => vm.objects(&overlay),
-                false => None,
-            })
-            .collect();
+        let objects = vms.map(|vm| reading.count.then(|| vm.objects(&overlay))?);
+        let objects: Vec<Option<Objects>> = objects.collect();
         let process = Process {
             modules: &self.modules,
             vms: &self.vms,
@@ -456,13 +461,11 @@ impl Live {
             *self = self.opened_anew()?;
         }
         self.looks = self.looks.saturating_add(1);
-        if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
+        if scripts::may_be_more(&self.vms) && self.looks > 1 && self.looks.is_power_of_two() {
             // Otherwise all that is known of it is still true.
-            if let Ok(now) = self.opened_anew() {
-                *self = Live {
-                    looks: self.looks,
-                    ..now
-                };
+            if let Ok(mut now) = self.opened_anew() {
+                now.looks = self.looks;
+                *self = now;
             }
         }
         Ok(())

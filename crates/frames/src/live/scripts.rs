@@ -7,11 +7,11 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use languages::frames::{
-    Copied, Coroutine, FoundScripts, Objects, Parked, Placement, ScanCost, Script, Scripts,
-    Through, Turn, VmThread,
+    Copied, Coroutine, FoundScripts, NoSources, Objects, Parked, Placement, ScanCost, Script,
+    Scripts, Sources, Through, Turn, VmThread,
 };
 
-use languages::frames::Module;
+use languages::frames::{Module, WithoutTable};
 
 use super::loaded::{Loaded, Modules};
 
@@ -20,19 +20,34 @@ use super::loaded::{Loaded, Modules};
 pub struct Found {
     /// Those that can be read.
     pub vms: Vec<Box<dyn Scripts>>,
-    /// Of each of the others, why its script frames cannot be read.
+    /// Of each of the others, that and why its script frames cannot be read, and of those whose lines are not known, why.
     pub unread: Vec<String>,
+    /// What is to be said of those that are read without a table.
+    pub notes: Vec<String>,
 }
 
-/// Finds the VMs in a process.
-pub fn find(modules: &Modules, memory: &dyn Memory) -> Found {
+/// Finds the VMs in a process; `sources` has the text of its scripts.
+pub fn find(modules: &Modules, memory: &dyn Memory, sources: &dyn Sources) -> Found {
     let mut found = Found::default();
     let modules: Vec<&dyn Module> = modules.iter().map(|one| one as &dyn Module).collect();
     let entries = languages::ALL.iter();
-    for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory)) {
+    for vm in entries.filter_map(|entry| (entry.frames)(&modules, memory, sources)) {
         match vm {
-            Ok(vm) => found.vms.push(vm),
-            Err(why) => found.unread.push(why),
+            Ok(vm) => {
+                match vm.without_table() {
+                    Some(WithoutTable {
+                        no_lines: Some(why),
+                        ..
+                    }) => found.unread.push(why.clone()),
+                    Some(WithoutTable { note, .. }) => found.notes.push(note.clone()),
+                    None => {}
+                }
+                found.vms.push(vm);
+            }
+            Err(why) => {
+                let why = format!("its script lines cannot be read: {why}");
+                found.unread.push(why);
+            }
         }
     }
     found
@@ -44,7 +59,9 @@ pub(super) fn coroutines(
     memory: &dyn Memory,
 ) -> (Vec<(usize, Coroutine)>, bool) {
     let (mut found, mut all) = (Vec::new(), true);
-    for (number, vm) in vms.iter().enumerate() {
+    // What is parked in one without a table is not read, and that is said ([`not_read`]).
+    let all_vms = vms.iter().enumerate();
+    for (number, vm) in all_vms.filter(|(_, vm)| vm.without_table().is_none()) {
         let mut best = (Vec::new(), false);
         for _ in 0..languages::frames::ATTEMPTS {
             let next = vm.coroutines(memory);
@@ -59,6 +76,25 @@ pub(super) fn coroutines(
         found.extend(best.0.into_iter().map(|one| (number, one)));
     }
     (found, all)
+}
+
+/// Returns whether more may be found in the process when it does something else: a VM, or of one without a table what was not proven.
+pub(super) fn may_be_more(vms: &[Box<dyn Scripts>]) -> bool {
+    let mut without_table = vms.iter().filter_map(|vm| vm.without_table());
+    vms.is_empty() || without_table.any(|how| how.may_be_more)
+}
+
+/// Returns what was asked for and not read of the VMs; `fibers`: that what is parked was asked for.
+pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<String> {
+    let mut not_read: Vec<String> = vms.iter().filter_map(|vm| vm.take_lost()).collect();
+    let without_table = vms.iter().filter(|vm| vm.without_table().is_some());
+    not_read.extend(without_table.filter(|_| fibers).map(|vm| {
+        let language = vm.language();
+        format!(
+            "{language} has no table, so its fibers and coroutines that are parked are not read"
+        )
+    }));
+    not_read
 }
 
 /// Returns the threads of the VMs that no kernel thread may run, each with its VM's index.

@@ -49,6 +49,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "inject",
             "hooks",
             "enter",
+            "frames",
         ],
     ),
     (

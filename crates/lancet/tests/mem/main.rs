@@ -16,6 +16,7 @@
 //! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `grows` | what grows without more and more objects; a job that ends before its time is over |
+//! | `native` | blocks of a C or C++ program, against its own ledger |
 //! | `python`, `php` | births of a Python, of a PHP |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `ractors` | the first Ractor of a program that is watched: what was counted until then is reported |
@@ -46,6 +47,7 @@ mod grows;
 mod killed;
 mod leaks;
 mod nasty;
+mod native;
 mod panics;
 mod php;
 mod python;

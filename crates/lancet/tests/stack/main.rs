@@ -22,5 +22,7 @@ mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
 mod unread;
+
 mod vm_lock;
 mod waits;
+mod without_table;

@@ -31,7 +31,7 @@ fn a_version_without_a_table_is_named() {
         &String::from_utf8_lossy(&output.stderr),
         &[(&pid, "PID")],
         r"
-        lancet: process PID: its script lines cannot be read: Ruby 4.1.0 is newer than the newest Ruby known here (4.0)
+        lancet: process PID: its script lines cannot be read: Ruby 4.1.0 is newer than the newest Ruby known here (4.0), and it cannot be read as the newest known Ruby (classes, fibers, locks and names of threads are not read so): this Ruby does not export rb_cObject
         ",
     );
     assert!(guest.ends_well());

@@ -45,7 +45,7 @@ pub use screen::Screen;
 pub use shown::assert_shown;
 pub use snapshot::Snapshot;
 use standing::standing;
-pub use tool::{Opened, Watch, can_fail, failing, is_release, lancet, mem, tool};
+pub use tool::{Opened, Watch, can_fail, failing, is_release, lancet, mem, tool, without_table};
 pub use turn::{alone, join};
 
 /// No wait of these tests is longer, unless it says so; on a busy machine it is ([`Patience`]).

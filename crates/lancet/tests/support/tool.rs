@@ -44,6 +44,13 @@ pub fn failing(command: &Command, places: &str) -> Command {
     failing
 }
 
+/// A lancet without the tables of a language's versions. It is always this build's: they are there in a release build.
+pub fn without_table(language: &str) -> Command {
+    let mut without_table = Command::new(env!("CARGO_BIN_EXE_lancet"));
+    without_table.env("LANCET_WITHOUT_TABLE", language);
+    without_table
+}
+
 /// `lancet mem` for a process, with figures that a test can read, over all rows.
 pub fn mem(pid: i32) -> Command {
     let mut command = lancet();

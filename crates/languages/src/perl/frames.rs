@@ -10,7 +10,8 @@ use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    FoundScripts, LONGEST, Module, Placement, Script, Scripts, facts_or_return, pages_of, text,
+    FoundScripts, LONGEST, Module, Placement, Script, Scripts, Sources, facts_or_return, pages_of,
+    text,
 };
 use process::pages::Pages;
 
@@ -23,7 +24,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Perl.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources) -> FoundScripts {
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;

@@ -11,8 +11,8 @@ use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, facts_or_return,
-    pages_of, text,
+    Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
+    facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -32,7 +32,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs PHP.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

@@ -5,16 +5,19 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
+use super::debug_offsets;
 use super::greenlet::{self, Resumed};
+use crate::frames::without_table::is_taken_away;
 use crate::frames::{
-    Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Through,
-    Turn, VmThread, facts_or_return, pages_of, text,
+    Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
+    Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -37,6 +40,8 @@ const LONGEST_CHAIN: usize = 1 << 12;
 
 struct Vm {
     facts: Facts,
+    /// How it is read without a table.
+    without_table: Option<WithoutTable>,
     runner: Vec<Range<u64>>,
     /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
     /// still.
@@ -46,18 +51,33 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Python.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = facts_or_return!(
-        Facts::find(&Pages::new(memory), &|name| loaded.exported(memory, name)),
-        Error
-    );
+    let symbol = |name: &str| loaded.exported(memory, name);
+    let derived = |why: &dyn Display| {
+        let derived = debug_offsets::find(memory, &symbol, sources, why)?;
+        Ok::<_, String>((derived.facts, Some(derived.without_table)))
+    };
+    let found = match Facts::find(&Pages::new(memory), &symbol) {
+        Ok(facts) if is_taken_away(Language::Python) => {
+            derived(&format_args!("Python {} has no table", facts.version()))
+        }
+        Ok(facts) => Ok((facts, None)),
+        Err(Error::Unsupported(why)) if why.is_newer() => derived(&why),
+        Err(Error::Unsupported(why)) => Err(why.to_string()),
+        Err(_) => return None,
+    };
+    let (facts, without_table) = match found {
+        Ok(found) => found,
+        Err(why) => return Some(Err(why)),
+    };
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
+        without_table,
         runner,
         names: RefCell::default(),
         resumed: greenlet::find(modules, memory),
@@ -75,6 +95,26 @@ fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
 }
 
 impl Vm {
+    fn script<M: Memory>(&self, python: &Python<'_, M>, frame: Frame) -> Script {
+        let code = frame.point.code;
+        let line = python.line(frame.point).ok().flatten().unwrap_or(0);
+        Script {
+            launcher: false,
+            path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
+            line: self
+                .without_table
+                .as_ref()
+                .map_or(line, |how| how.line(line)),
+            name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
+            qualified: None,
+            placement: match frame {
+                Frame { entry: false, .. } => Placement::SameRun,
+                Frame { native: 0, .. } => Placement::EndsRun,
+                Frame { native, .. } => Placement::EndsRunAround(native),
+            },
+        }
+    }
+
     /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
     fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
         let mut names = self.names.borrow_mut();
@@ -97,14 +137,20 @@ impl Scripts for Vm {
         format!("Python {}", self.facts.version())
     }
 
+    fn without_table(&self) -> Option<&WithoutTable> {
+        self.without_table.as_ref()
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
         self.names.borrow_mut().clear();
         pages_of(memory, |pages| {
             let python = Python::new(pages, self.facts).ok()?;
             let state = state(&python, thread)?;
             python.frames(state).for_each(drop);
-            // The memory that it reads before an error is wanted too.
-            let _ = python.each_held(state, &mut |_| ());
+            if self.facts.has_table() {
+                // The memory that it reads before an error is wanted too.
+                let _ = python.each_held(state, &mut |_| ());
+            }
             Some(())
         })
     }
@@ -121,7 +167,7 @@ impl Scripts for Vm {
         Some(
             frames
                 .map_while(Result::ok)
-                .map(|frame| script(&python, frame))
+                .map(|frame| self.script(&python, frame))
                 .collect(),
         )
     }
@@ -137,6 +183,17 @@ impl Scripts for Vm {
         let id = state(&python, thread)?;
         let function = through.function.as_deref().unwrap_or_default();
         let waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
+        let turn = match waits_for_gil {
+            true => Turn::Waits,
+            false => Turn::Unknown,
+        };
+        if !self.facts.has_table() {
+            return Some(VmThread {
+                id,
+                turn,
+                ..VmThread::default()
+            });
+        }
         let caller = through.caller.as_deref().unwrap_or_default();
         let acquires = LOCK.contains(&caller);
         let may_want = acquires.then(|| match caller {
@@ -151,11 +208,7 @@ impl Scripts for Vm {
             name: self.name(memory, thread.context.thread_area),
             may_want: may_want.flatten(),
             holds,
-            turn: if waits_for_gil {
-                Turn::Waits
-            } else {
-                Turn::Unknown
-            },
+            turn,
             turn_of: match waits_for_gil {
                 true => python.gil_holder(through.argument).ok().flatten(),
                 false => None,
@@ -166,6 +219,9 @@ impl Scripts for Vm {
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        if !self.facts.has_table() {
+            return (Vec::new(), false);
+        }
         let pages = Pages::new(memory);
         let mut found = Vec::new();
         let whole = Python::new(&pages, self.facts).and_then(|python| search(&python, &mut found));
@@ -213,7 +269,7 @@ impl Scripts for Vm {
         let Ok(python) = Python::new(&pages, self.facts) else {
             return Vec::new();
         };
-        let script = |frame| script(&python, frame);
+        let script = |frame| self.script(&python, frame);
         if let Some(greenlet) = as_greenlet(&python, one) {
             let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
             return frames.map(script).collect();
@@ -281,20 +337,4 @@ fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
         chain.push(one);
     }
     chain
-}
-
-fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
-    let code = frame.point.code;
-    Script {
-        launcher: false,
-        path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
-        line: python.line(frame.point).ok().flatten().unwrap_or(0),
-        name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
-        qualified: None,
-        placement: match frame {
-            Frame { entry: false, .. } => Placement::SameRun,
-            Frame { native: 0, .. } => Placement::EndsRun,
-            Frame { native, .. } => Placement::EndsRunAround(native),
-        },
-    }
 }

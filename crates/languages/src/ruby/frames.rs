@@ -2,15 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Version};
+use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
 use vm::{Language, Memory};
 
+use super::newest_layout;
+use crate::frames::without_table::is_taken_away;
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Through, Turn, VmThread, facts_or_return, text,
+    Scripts, Sources, Through, Turn, VmThread, WithoutTable, text,
 };
 use process::pages::Pages;
 
@@ -62,6 +65,10 @@ const THREAD: &str = "Thread";
 
 struct Vm {
     facts: Facts,
+    /// How it is read without a table.
+    without_table: Option<WithoutTable>,
+    /// Whether a stack was cut at a frame that compiled code runs, since that was asked last.
+    is_cut: Cell<bool>,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
@@ -71,14 +78,28 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
+pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources) -> FoundScripts {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = facts_or_return!(
-        Facts::find(&memory, &|name| loaded.exported(memory, name)),
-        Error
-    );
+    let symbol = |name: &str| loaded.exported(memory, name);
+    let derived = |why: &dyn Display| {
+        let derived = newest_layout::find(memory, &symbol, sources, why)?;
+        Ok::<_, String>((derived.facts, Some(derived.without_table)))
+    };
+    let found = match Facts::find(&memory, &symbol) {
+        Ok(facts) if is_taken_away(Language::Ruby) => {
+            derived(&format_args!("Ruby {} has no table", facts.version()))
+        }
+        Ok(facts) => Ok((facts, None)),
+        Err(Error::Unsupported(why @ Unsupported::Newer(_))) => derived(&why),
+        Err(Error::Unsupported(why)) => Err(why.to_string()),
+        Err(_) => return None,
+    };
+    let (facts, without_table) = match found {
+        Ok(found) => found,
+        Err(why) => return Some(Err(why)),
+    };
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
     // Without it the frames can still be read, but not where they belong on the native stack.
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
@@ -86,6 +107,8 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
+        without_table,
+        is_cut: Cell::default(),
         vm,
         runner,
         context: Cell::default(),
@@ -94,6 +117,33 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory) -> FoundScripts {
 }
 
 impl Vm {
+    /// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
+    /// it many times. Without a table they end at one that compiled code runs.
+    fn scripts<M: Memory>(&self, ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
+        let without_table = self.without_table.as_ref();
+        let cfp = ruby.current_cfp(context).ok()?;
+        let frames = ruby.frames(context, cfp).ok()?;
+        let mut known: HashMap<(u64, u64), Script> = HashMap::new();
+        let script = |frame: Frame| {
+            let named = known.entry((frame.iseq, frame.pc));
+            let mut script = named
+                .or_insert_with(|| named_place(ruby, frame, without_table))
+                .clone();
+            script.placement = match ruby.ends_run(frame) {
+                Ok(true) => Placement::EndsRun,
+                _ => Placement::SameRun,
+            };
+            script
+        };
+        let is_read = |frame: &Frame| {
+            let is_cut = without_table.is_some() && ruby.is_compiled(*frame) != Ok(false);
+            self.is_cut.set(self.is_cut.get() || is_cut);
+            !is_cut
+        };
+        let frames = frames.map_while(Result::ok).take_while(is_read);
+        Some(frames.map(script).collect())
+    }
+
     /// Returns the execution context that runs on this native stack.
     fn context(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<u64> {
         let ruby = Ruby::new(&memory, self.facts).ok()?;
@@ -148,6 +198,18 @@ impl Scripts for Vm {
         format!("Ruby {}", self.facts.version())
     }
 
+    fn without_table(&self) -> Option<&WithoutTable> {
+        self.without_table.as_ref()
+    }
+
+    fn take_lost(&self) -> Option<String> {
+        let is_cut = self.is_cut.take();
+        is_cut.then(|| {
+            let version = self.facts.version();
+            format!("Ruby {version} has no table, and frames that compiled code runs are not read so, nor those outside of them")
+        })
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
         let ranges = || {
             let context = self.context(memory, thread, copied)?;
@@ -162,7 +224,7 @@ impl Scripts for Vm {
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        scripts(&ruby, context)
+        self.scripts(&ruby, context)
     }
 
     fn thread(
@@ -175,6 +237,12 @@ impl Scripts for Vm {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let id = ruby.thread_of(context).ok()?;
+        if !self.facts.has_table() {
+            return Some(VmThread {
+                id,
+                ..VmThread::default()
+            });
+        }
         let name = ruby.thread_name(id).ok().flatten();
         let function = function(&ruby, context);
         let joins = |name: &String| name.ends_with("#join") || name.ends_with("#value");
@@ -198,6 +266,9 @@ impl Scripts for Vm {
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        if !self.facts.has_table() {
+            return (Vec::new(), false);
+        }
         // The list of pages changes while it is read where the program makes much garbage. What lives on is in pages that stay, so only
         // those are looked at again that could not be read.
         let (mut found, mut done) = (BTreeMap::new(), HashSet::new());
@@ -272,7 +343,7 @@ impl Scripts for Vm {
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
         let ruby = Ruby::new(&memory, self.facts);
         ruby.ok()
-            .and_then(|ruby| scripts(&ruby, one.detail))
+            .and_then(|ruby| self.scripts(&ruby, one.detail))
             .unwrap_or_default()
     }
 
@@ -281,10 +352,11 @@ impl Scripts for Vm {
     }
 
     fn scan_cost(&self) -> Option<ScanCost> {
-        Some(scan(self.facts.version()))
+        self.facts.has_table().then(|| scan(self.facts.version()))
     }
 
     fn scan_end(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<u64> {
+        self.facts.has_table().then_some(())?;
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         ruby.stack_start(context, &thread.mapping, thread.context.sp)
@@ -297,11 +369,13 @@ impl Scripts for Vm {
         mapping: &Range<u64>,
         sp: u64,
     ) -> Option<u64> {
+        self.facts.has_table().then_some(())?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         ruby.stack_start(one.detail, mapping, sp)
     }
 
     fn objects(&self, memory: &dyn Memory) -> Option<Objects> {
+        self.facts.has_table().then_some(())?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let pages = ruby.pages().ok()?.map_while(Result::ok);
         let mut pages: Vec<(u64, u64, u64)> = pages
@@ -326,30 +400,20 @@ fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
     written.then_some(name)
 }
 
-/// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
-/// it many times.
-fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
-    let cfp = ruby.current_cfp(context).ok()?;
-    let frames = ruby.frames(context, cfp).ok()?;
-    let mut known: HashMap<(u64, u64), Script> = HashMap::new();
-    let script = |frame: Frame| {
-        let named = known.entry((frame.iseq, frame.pc));
-        let mut script = named.or_insert_with(|| named_place(ruby, frame)).clone();
-        script.placement = match ruby.ends_run(frame) {
-            Ok(true) => Placement::EndsRun,
-            _ => Placement::SameRun,
-        };
-        script
-    };
-    Some(frames.map_while(Result::ok).map(script).collect())
-}
-
-fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
+fn named_place<M: Memory>(
+    ruby: &Ruby<'_, M>,
+    frame: Frame,
+    without_table: Option<&WithoutTable>,
+) -> Script {
+    let line = ruby.line(frame.iseq, frame.pc).unwrap_or(0);
     Script {
         launcher: false,
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
-        line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
-        qualified: qualified(ruby, frame),
+        line: without_table.map_or(line, |how| how.line(line)),
+        qualified: match without_table {
+            None => qualified(ruby, frame),
+            Some(_) => None,
+        },
         name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
         placement: Placement::SameRun,
     }

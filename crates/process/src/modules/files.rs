@@ -67,6 +67,11 @@ impl GuestFiles {
         self.pid
     }
 
+    /// Returns its root; `None` if it could not be opened.
+    pub(crate) fn into_root(self) -> Option<File> {
+        self.root
+    }
+
     /// Returns the path below the guest's root for a path that the maps show.
     pub fn path_in_guest(&self, shown: &Path) -> PathBuf {
         match shown.strip_prefix(&self.root_path) {
@@ -86,13 +91,8 @@ impl GuestFiles {
         let Some(root) = &self.root else {
             return open_regular(&self.path_for_us(path));
         };
-        let how = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-            .mode(Mode::empty())
-            .resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        let place = with_reserve(|| openat2(root.as_fd(), path, how).map_err(io::Error::from));
-        match place {
-            Ok(place) => open_place(&File::from(place)),
+        match place(root, path, ResolveFlag::RESOLVE_IN_ROOT) {
+            Ok(place) => open_place(&place),
             // Before Linux 5.6, or forbidden by an older container's seccomp filter.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 open_regular(&self.path_for_us(path))
@@ -180,8 +180,18 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     open_place(&place?)
 }
 
+/// Looks up a path from a folder on, without opening what is there.
+pub(crate) fn place(from: &File, path: &Path, resolve: ResolveFlag) -> io::Result<File> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .mode(Mode::empty())
+        .resolve(resolve);
+    let found = with_reserve(|| openat2(from.as_fd(), path, how).map_err(io::Error::from));
+    found.map(File::from)
+}
+
 /// Opens what an `O_PATH` descriptor stands for, if it is a regular file.
-fn open_place(place: &File) -> io::Result<File> {
+pub(crate) fn open_place(place: &File) -> io::Result<File> {
     let metadata = place.metadata()?;
     let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if !metadata.is_file() {

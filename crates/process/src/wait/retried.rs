@@ -5,19 +5,18 @@
 //! The locks are read once for all threads of a process, and its descriptors only if some database is locked. What the kernel writes of a
 //! lock and of a descriptor (`fdinfo`, with the mount) is compared; nothing is opened, and no other process is looked into.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::budget::Budget;
 use super::locks::{Database, File, Locks};
 use super::others::{Others, Role, field, info, inode_of};
 use super::{TOLD, Wait};
+use crate::mounts::Mounts;
 use crate::proc_file;
 use crate::stop::thread_is_gone;
 
 /// Limit of the descriptors of a process that are looked at.
 const MOST: usize = 4096;
-/// Limit of the bytes of `mountinfo` that are read.
-const MOST_OF_MOUNTS: u64 = 1 << 20;
 
 /// Adds to waits of threads of process `pid` the databases that it has open and other processes have locked. For threads that do not wait for
 /// a lock in the kernel, but sleep and try again.
@@ -44,7 +43,7 @@ fn find(pid: i32, locks: &Locks, budget: Budget) -> (Vec<Others>, usize) {
         return (found, more);
     }
     let mut whole = locks.whole;
-    let devices = devices(pid);
+    let mounts = Mounts::of(pid);
     let mut seen = HashSet::new();
     for (number, descriptor) in descriptors.enumerate() {
         if number == MOST || budget.is_spent() {
@@ -59,8 +58,11 @@ fn find(pid: i32, locks: &Locks, budget: Budget) -> (Vec<Others>, usize) {
         };
         let info = info(pid, descriptor.number).unwrap_or_default();
         let Some((file, database)) = inode_of(&info)
-            .zip(field(&info, "mnt_id:").and_then(|mount| devices.get(mount)))
-            .map(|(inode, &device)| File { device, inode })
+            .zip(field(&info, "mnt_id:").and_then(|mount| mounts.get(mount)))
+            .map(|(inode, mount)| File {
+                device: mount.device,
+                inode,
+            })
             .and_then(|file| Some((file, locked.get(&file)?)))
         else {
             continue;
@@ -97,20 +99,6 @@ fn others(pid: i32, path: String, database: &Database) -> Option<Others> {
     (!others.known.is_empty()).then_some(others)
 }
 
-/// Returns the device of each mount that a process sees, by the number of the mount as the kernel writes it
-/// (Documentation/filesystems/proc.rst, `mountinfo`).
-fn devices(pid: i32) -> HashMap<String, (u32, u32)> {
-    let path = proc_file::path(pid, "mountinfo");
-    let text = proc_file::text_up_to(path, MOST_OF_MOUNTS).unwrap_or_default();
-    let device = |line: &str| {
-        let mut words = line.split(' ');
-        let mount = words.next()?.to_owned();
-        let (major, minor) = words.nth(1)?.split_once(':')?;
-        Some((mount, (major.parse().ok()?, minor.parse().ok()?)))
-    };
-    text.lines().filter_map(device).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,12 +118,13 @@ mod tests {
             .collect();
         let create = |path| fs::File::create(path).expect("a file");
         let files: Vec<fs::File> = paths.iter().map(create).collect();
-        let devices = devices(pid);
+        let mounts = Mounts::of(pid);
         let (mut locks, mut elsewhere) = (String::new(), String::new());
         for (number, file) in files.iter().enumerate() {
             let info = info(pid, file.as_raw_fd() as u32).expect("it is open");
             let inode = inode_of(&info).expect("Linux 5.14");
-            let (major, minor) = devices[field(&info, "mnt_id:").expect("a mount")];
+            let mount = field(&info, "mnt_id:").and_then(|mount| mounts.get(mount));
+            let (major, minor) = mount.expect("a mount").device;
             let line = |to: &mut String, minor: u32| {
                 let file = format!("{major:02x}:{minor:02x}:{inode}");
                 writeln!(

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use births::analysis::{
-    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict, leaks,
+    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Unit, Verdict, leaks,
 };
 
 use super::label::{label, label_of_key, short};
@@ -49,7 +49,11 @@ pub fn write(
     let age = Age::of(census);
     let names = ["live", "born", "dead", "bytes", "allocated"].map(str::to_owned);
     let names = age.heading(names.to_vec());
-    let mut lines = vec![Line::words(names, title(report.by), Tone::Head)];
+    let mut lines = vec![Line::words(
+        names,
+        title(report.by, census.unit),
+        Tone::Head,
+    )];
     lines.extend(report.rows.iter().map(|row| {
         let cells = if row.before {
             age.unknown(before_cells(&row.counts))
@@ -75,7 +79,7 @@ pub fn write(
     writeln!(out)?;
 
     age.foot(out, style)?;
-    written(out, ALLOCATED, Tone::Dim, style)?;
+    written(out, allocated(census.unit), Tone::Dim, style)?;
     let Counts { live, bytes, .. } = report.before;
     if live > 0 {
         let text = format!(
@@ -113,7 +117,7 @@ pub fn write_growth(
     let age = Age::of(newer);
     let names = ["+live", "+bytes", "born", "allocated", "live now"].map(str::to_owned);
     let names = age.heading(names.to_vec());
-    let mut lines = vec![Line::words(names, title(growth.by), Tone::Head)];
+    let mut lines = vec![Line::words(names, title(growth.by, newer.unit), Tone::Head)];
     lines.extend(growth.rows.iter().map(|row| {
         let now = grouped(row.now.live);
         let cells = delta_cells(&row.delta, !row.before, now);
@@ -137,7 +141,7 @@ pub fn write_growth(
     writeln!(out)?;
 
     age.foot(out, style)?;
-    written(out, ALLOCATED, Tone::Dim, style)?;
+    written(out, allocated(newer.unit), Tone::Dim, style)?;
     let Delta { live, bytes, .. } = growth.hidden;
     if live != 0 || bytes != 0 {
         hidden(out, &object_change(newer, live), &size_change(bytes), style)?;
@@ -146,8 +150,9 @@ pub fn write_growth(
 }
 
 /// Returns what the rows of a grouping are called.
-pub fn title(by: By) -> &'static str {
+pub fn title(by: By, unit: Unit) -> &'static str {
     match by {
+        By::Method if unit == Unit::Block => "function (file)",
         By::Line => "file:line:Type",
         By::Method => "method (file)",
         By::File => "file",
@@ -354,9 +359,15 @@ fn kinds(own: &[(Arc<str>, Counts)]) -> String {
 /// How many types the line has.
 const MOST_KINDS: usize = 3;
 
-/// What the column says.
-const ALLOCATED: &str =
-    "allocated: by all that were born, soon after birth; estimated from 1 in 32";
+/// Returns what the column says.
+const fn allocated(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Object => {
+            "allocated: by all that were born, soon after birth; estimated from 1 in 32"
+        }
+        Unit::Block => "bytes: as they were asked for; allocated: by all that were born",
+    }
+}
 
 /// Returns for how much of the time looks have held the process; `None` if there was but one.
 pub fn share(census: &Census) -> Option<String> {
@@ -368,6 +379,9 @@ pub fn share(census: &Census) -> Option<String> {
 }
 
 fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<()> {
+    if census.unit == Unit::Block {
+        return lost(out, census, style);
+    }
     let walk = pause(census.walk_pause);
     let cost = match census.gc_pause {
         Some(gc) => format!(
@@ -395,6 +409,11 @@ fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<(
         );
         written(out, &said, Tone::Warning, style)?;
     }
+    lost(out, census, style)
+}
+
+/// Writes what was lost.
+fn lost(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<()> {
     for loss in &census.losses {
         written(
             out,

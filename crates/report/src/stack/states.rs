@@ -126,14 +126,14 @@ pub(super) fn time(time: Duration) -> String {
 pub(super) fn thread_at(stack: &Stack) -> String {
     let place = stack.place().map(|script| {
         let file = script.path.rsplit('/').next().unwrap_or_default();
-        format!(" ({}:{})", printable(file), script.line)
+        format!(" ({}{})", printable(file), script.colon_line())
     });
     format!("thread {}{}", whose(stack), place.unwrap_or_default())
 }
 
 /// Returns the file and line of a script frame, safe to print; a library's without the folder it is in.
 pub(super) fn at(script: &Script) -> String {
-    format!("{}:{}", printable(within(&script.path)), script.line)
+    format!("{}{}", printable(within(&script.path)), script.colon_line())
 }
 
 /// Returns how a thread sleeps, as [`words`] says it where nobody knows for whom it waits.

@@ -141,6 +141,11 @@ impl Facts {
         Version::unpack(self.version)
     }
 
+    /// Returns the version whose table says where things lie: its own.
+    pub(super) const fn table(&self) -> Version {
+        self.version()
+    }
+
     /// Returns whether it was built with threads, so that there may be several interpreters.
     pub const fn has_threads(&self) -> bool {
         self.thread_key != NO_THREADS

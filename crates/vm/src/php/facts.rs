@@ -92,6 +92,11 @@ impl Facts {
         Version(self.version as u32)
     }
 
+    /// Returns the version whose table says where things lie: its own.
+    pub(super) const fn table(&self) -> Version {
+        self.version()
+    }
+
     /// Returns the address of `zend_executor_globals`.
     pub const fn executor(&self) -> u64 {
         self.executor

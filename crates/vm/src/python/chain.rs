@@ -10,6 +10,7 @@ pub(super) struct Chain {
     next: Result<u64, Fault>,
     mark: u64,
     steps: u64,
+    most: u64,
 }
 
 impl Chain {
@@ -19,7 +20,13 @@ impl Chain {
             next: first,
             mark: 0,
             steps: 0,
+            most: u64::MAX,
         }
+    }
+
+    /// Ends with an error behind so many elements.
+    pub(super) fn at_most(self, most: u64) -> Chain {
+        Chain { most, ..self }
     }
 
     /// Returns the element that the walk has reached, and goes on to the one whose address is at `offset` in it. After an
@@ -29,7 +36,7 @@ impl Chain {
         if found == 0 {
             return Ok(None);
         }
-        if found == self.mark {
+        if found == self.mark || self.steps == self.most {
             return Err(Error::garbled("end of a list", found));
         }
         self.steps += 1;

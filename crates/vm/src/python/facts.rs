@@ -11,6 +11,7 @@
 //! 3.10 and `PyFrame_GetCode` with 3.9. `sys.hexversion`, read then through that layout, must agree.
 
 use super::class::{MOST_STATICS, SUBCLASSES};
+use super::layout::sections::Sections;
 use super::state::{CURRENT, GETTER};
 use super::version::Unsupported;
 use super::{Error, Layout, Python, Version, layout};
@@ -35,6 +36,7 @@ pub struct Facts {
     yes: u64,
     no: u64,
     types: Types,
+    sections: u64,
 }
 
 /// The addresses of types that no flag of `tp_flags` tells.
@@ -60,7 +62,7 @@ const IS_ENABLED: &str = "PyGC_IsEnabled";
 
 impl Facts {
     /// Number of words that the facts take.
-    pub const WORDS: usize = 23;
+    pub const WORDS: usize = 24;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
@@ -102,6 +104,7 @@ impl Facts {
                 made_static: need("PyStaticMethod_Type")?,
                 made_class: need("PyClassMethod_Type")?,
             },
+            sections: 0,
         };
         let python = Python {
             memory,
@@ -154,6 +157,7 @@ impl Facts {
             types.bound,
             types.made_static,
             types.made_class,
+            self.sections,
         ]
     }
 
@@ -186,6 +190,7 @@ impl Facts {
             bound,
             made_static,
             made_class,
+            sections,
         ] = rest;
         Facts {
             version,
@@ -213,7 +218,40 @@ impl Facts {
                 made_static,
                 made_class,
             },
+            sections,
         }
+    }
+
+    /// What can be known of a Python without a table before its layout is: the frames of its scripts need no more.
+    pub(super) fn of_frames(version: Version, runtime: u64, code: u64) -> Facts {
+        Facts {
+            version: version.packed(),
+            runtime,
+            types: Types {
+                code,
+                ..Types::default()
+            },
+            ..Facts::default()
+        }
+    }
+
+    /// The same facts with where the sections of `_Py_DebugOffsets` begin, and with [`own`](Facts::own).
+    pub(super) const fn with_sections(self, sections: Sections, own: u64) -> Facts {
+        Facts {
+            sections: sections.packed(),
+            own,
+            ..self
+        }
+    }
+
+    /// Returns where the sections of `_Py_DebugOffsets` begin, of a version without a table.
+    pub(super) const fn sections(&self) -> Option<Sections> {
+        Sections::unpack(self.sections)
+    }
+
+    /// Returns whether there is a table for its version. Without one only frames may be read: nothing else was proven.
+    pub const fn has_table(&self) -> bool {
+        self.sections == 0
     }
 
     /// Returns the version of the Python that runs in the process.

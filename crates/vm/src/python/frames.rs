@@ -38,15 +38,18 @@ use crate::{Fault, Memory};
 /// In `owner` of a `_PyInterpreterFrame`: `FRAME_OWNED_BY_GENERATOR`, the frame lies in a generator.
 pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 /// `FRAME_OWNED_BY_CSTACK`; 3.14: `FRAME_OWNED_BY_INTERPRETER`, and above it `FRAME_OWNED_BY_CSTACK`.
-const SHIM: u8 = 3;
+pub(super) const SHIM: u8 = 3;
 
 /// From `_co_firsttraceable` to `co_code_adaptive`, in all versions that have them.
 const FIRST_TRACEABLE: u64 = 16;
 /// Bytes of an instruction, `sizeof(_Py_CODEUNIT)`.
-const UNIT: i64 = 2;
+pub(super) const UNIT: i64 = 2;
 
 /// Frames in a row that the interpreter hides; there are never more than a few.
 const MOST_HIDDEN: u32 = 64;
+
+/// Frames of a thread whose layout has no table, hidden ones and shims among them, at most.
+const MOST_WITHOUT_TABLE: u64 = 1 << 16;
 
 /// A point in code, which has one line and may key a cache of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,9 +186,19 @@ impl<M: Memory> Python<'_, M> {
         };
         Frames {
             python: self,
-            chain: Chain::new(self.innermost(state)),
+            chain: self.frame_chain(state),
             cframe,
             stack: 0..0,
+        }
+    }
+
+    /// The frames of a thread as they lie, with hidden ones and shims. Without a table the layout is only proven for what it was held
+    /// against, so there is a limit.
+    pub(super) fn frame_chain(&self, state: u64) -> Chain {
+        let chain = Chain::new(self.innermost(state));
+        match self.facts.has_table() {
+            true => chain,
+            false => chain.at_most(MOST_WITHOUT_TABLE),
         }
     }
 
@@ -277,19 +290,34 @@ impl<M: Memory> Python<'_, M> {
                 is_traceable: true,
             }));
         }
-        let begin = code.wrapping_add(self.layout.code.instructions);
-        let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
-        let lasti_of_32 =
-            i32::try_from(lasti).map_err(|_| Error::garbled("instruction of a frame", frame))?;
-        let is_traceable = lasti >= self.first_traceable(code)?;
+        let point = self.point_in(frame, code)?;
+        let is_traceable = i64::from(point.lasti) >= self.first_traceable(code)?;
         let is_complete = is_traceable || owner.owner == OWNED_BY_GENERATOR;
         Ok(is_complete.then_some(Reached {
-            point: Point {
-                code,
-                lasti: lasti_of_32,
-            },
+            point,
             is_traceable,
         }))
+    }
+
+    /// Returns the point of a frame, complete or not, of this code; since 3.11.
+    #[inline(always)]
+    fn point_in(&self, frame: u64, code: u64) -> Result<Point, Error> {
+        let begin = code.wrapping_add(self.layout.code.instructions);
+        let at = frame.wrapping_add(self.layout.frame.instruction);
+        let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
+        let lasti = i32::try_from(lasti);
+        let lasti = lasti.map_err(|_| Error::garbled("instruction of a frame", frame))?;
+        Ok(Point { code, lasti })
+    }
+
+    /// Returns the point of a frame that is no shim, and whether the frame is hidden there; since 3.12.
+    pub(super) fn raw_point(&self, frame: u64, owner: Owner) -> Result<(Point, bool), Error> {
+        let code = self
+            .memory
+            .u64(frame.wrapping_add(self.layout.frame.code))?
+            & !TAG;
+        let point = self.point_in(frame, code)?;
+        Ok((point, self.point_of(frame, owner)?.is_none()))
     }
 
     /// The offset of the first traceable instruction of code, in bytes; since 3.11.

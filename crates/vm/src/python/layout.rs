@@ -8,10 +8,11 @@
 //! The sources of each are with the tables (`layout/tables.rs`). Where a field here is a number and says no more than the
 //! name of a member, it is the offset of that member in bytes.
 //!
-//! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process. What is the
-//! same in all is a constant beside the code that uses it.
+//! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process, and [`sections`] those of a
+//! version without a table. What is the same in all is a constant beside the code that uses it.
 
 pub(super) mod offsets;
+pub(super) mod sections;
 mod tables;
 
 /// One minor version's table. Each field names the definition it comes from.

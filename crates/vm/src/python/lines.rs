@@ -120,6 +120,17 @@ pub(super) fn find<M: Memory>(
     }
 }
 
+/// Returns how many bytes of instructions a table of [`Lines::Locations`] tells of: all that the code has.
+pub(super) fn covered<M: Memory>(mut bytes: Bytes<'_, M>) -> Result<u64, Fault> {
+    let mut units = 0;
+    while let Some(byte) = bytes.next()? {
+        if byte & 0x80 != 0 {
+            units += u64::from(byte & 7) + 1;
+        }
+    }
+    Ok(units * UNIT.unsigned_abs())
+}
+
 fn lnotab<M: Memory>(
     mut bytes: Bytes<'_, M>,
     first: i32,

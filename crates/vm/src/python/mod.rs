@@ -9,6 +9,7 @@
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
+//! | `debug_offsets` | what does a Python without a table say of its own layout, and is it true? |
 //! | `thread` | which threads are there? |
 //! | `state` | which of them is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
@@ -45,6 +46,7 @@ mod chain;
 mod class;
 mod code;
 mod collector;
+mod debug_offsets;
 mod dict;
 mod error;
 mod extra_sizes;
@@ -75,6 +77,7 @@ mod variables;
 mod version;
 
 pub use automatic::{Automatic, Counts};
+pub use debug_offsets::Proven;
 pub use dict::Entries;
 pub use error::Error;
 pub use extra_sizes::Beside;
@@ -122,9 +125,15 @@ impl<'a, M: Memory> Python<'a, M> {
     /// A reader for the process `facts` were found in. Since 3.13 it reads there where things lie, so
     /// make it once and keep it.
     pub fn new(memory: &'a M, facts: Facts) -> Result<Python<'a, M>, Error> {
+        let layout = match facts.sections() {
+            None => layout::offsets::read(memory, facts.runtime(), facts.version())?,
+            Some(sections) => {
+                layout::sections::read(memory, facts.runtime(), facts.version(), sections)?
+            }
+        };
         Ok(Python {
             memory,
-            layout: layout::offsets::read(memory, facts.runtime(), facts.version())?,
+            layout,
             facts,
         })
     }

@@ -79,6 +79,18 @@ pub enum Unsupported {
     FreeThreaded(Version),
 }
 
+impl Unsupported {
+    /// Returns whether it is of a later series than all known ones. Of the others a later release, or another build, is known.
+    pub fn is_newer(&self) -> bool {
+        let newest = Layout::ends()[1];
+        match self {
+            Unsupported::Newer(_) => true,
+            Unsupported::Prerelease(version) => (version.major, version.minor) > newest,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [oldest, newest] = Layout::ends().map(Series);

@@ -36,11 +36,12 @@ pub struct Facts {
     shapes: u64,
     objspace: u64,
     symbols: u64,
+    table: u64,
 }
 
 impl Facts {
     /// Number of words that the facts take.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 11;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that libruby exports.
     pub fn find(
@@ -100,6 +101,7 @@ impl Facts {
             self.shapes,
             self.objspace,
             self.symbols,
+            self.table,
         ]
     }
 
@@ -116,6 +118,7 @@ impl Facts {
             shapes,
             objspace,
             symbols,
+            table,
         ] = words;
         Facts {
             version,
@@ -128,12 +131,35 @@ impl Facts {
             shapes,
             objspace,
             symbols,
+            table,
         }
     }
 
     /// Returns the version of the Ruby that runs in the process.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
+    }
+
+    /// What can be known of a Ruby without a table, which is read by that of another version: frames need no more.
+    pub(super) fn of_frames(version: Version, table: Version) -> Facts {
+        Facts {
+            version: version.packed(),
+            table: table.packed(),
+            ..Facts::default()
+        }
+    }
+
+    /// Returns whether there is a table for its version. Without one only frames may be read: nothing else was proven.
+    pub const fn has_table(&self) -> bool {
+        self.table == 0
+    }
+
+    /// Returns the version whose table says where things lie: its own, if it has one.
+    pub(super) const fn table(&self) -> Version {
+        match self.table {
+            0 => self.version(),
+            other => Version::unpack(other),
+        }
     }
 
     /// Returns the class `Object`.
@@ -202,7 +228,7 @@ impl Facts {
     }
 }
 
-fn read_version(memory: &impl Memory, at: u64) -> Result<Version, Error> {
+pub(super) fn read_version(memory: &impl Memory, at: u64) -> Result<Version, Error> {
     let mut text = [0; VERSION_TEXT];
     for (at, byte) in (at..).zip(&mut text) {
         *byte = memory.u8(at)?;

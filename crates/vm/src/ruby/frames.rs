@@ -42,12 +42,12 @@ const EC_CFP: u64 = 16;
 const EC_COPIED: u64 = 64;
 
 /// `pc`, `iseq` and `ep` of `rb_control_frame_t`.
-const PC: u64 = 0;
-const ISEQ: u64 = 16;
-const EP: u64 = 32;
+pub(super) const PC: u64 = 0;
+pub(super) const ISEQ: u64 = 16;
+pub(super) const EP: u64 = 32;
 
 /// In the word at `ep`: `VM_FRAME_FLAG_CFRAME`, the frame is not one of Ruby code.
-const C_FRAME: u64 = 0x80;
+pub(super) const C_FRAME: u64 = 0x80;
 
 /// `VM_FRAME_FLAG_FINISH`: when this frame returns, so does the `vm_exec` that runs it.
 const FINISH: u64 = 0x20;
@@ -60,7 +60,7 @@ const SP: u64 = 8;
 /// has its entry (`VM_ENV_DATA_INDEX_ME_CREF`), or special variables of which it is the second word (`vm_svar`).
 const LOCAL: u64 = 2;
 const SPECIAL: u64 = 8;
-const ENTRY: u64 = 16;
+pub(super) const ENTRY: u64 = 16;
 const ENTRY_IN_SPECIAL_VARIABLES: u64 = 8;
 
 /// Blocks within blocks that are followed, at most.

@@ -379,7 +379,7 @@ pub(super) fn spend(left: &mut u32) -> Result<(), Error> {
 }
 
 /// `rb_method_type_t` (`method.h`), alike in all seven versions.
-mod code {
+pub(super) mod code {
     pub const ISEQ: u32 = 0;
     pub const CFUNC: u32 = 1;
     pub const ATTRSET: u32 = 2;

@@ -123,6 +123,37 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(words.saturating_sub(1) as u32)
     }
 
+    /// Returns whether `pc` is that of a frame which runs `iseq`: it is past its instruction.
+    pub(super) fn is_within(&self, iseq: u64, pc: u64) -> Result<bool, Error> {
+        let body = self.body(iseq)?;
+        let begin = self.memory.u64(body.wrapping_add(ENCODED))?;
+        let size = u64::from(self.memory.u32(body.wrapping_add(SIZE))?);
+        let past = pc.wrapping_sub(begin);
+        Ok(size != 0 && past.is_multiple_of(8) && past / 8 <= size)
+    }
+
+    /// Returns how many line entries `iseq` has, if as many begin in its code.
+    pub(super) fn line_entries(&self, iseq: u64) -> Result<u32, Error> {
+        let body = self.body(iseq)?;
+        let info = body.wrapping_add(self.layout.iseq.insns_info);
+        let (entries, count) = (
+            self.memory.u64(info)?,
+            self.memory.u32(info.wrapping_add(ENTRIES))?,
+        );
+        let last = self.memory.u32(body.wrapping_add(SIZE))?.saturating_sub(1);
+        let begun = match count {
+            0 | 1 => count,
+            _ => {
+                let table = self.memory.u64(info.wrapping_add(INDEX))?;
+                succinct::rank(self.memory, table, last)?
+            }
+        };
+        if begun != count || count != 0 && entries == 0 {
+            return Err(Error::garbled("line table", iseq));
+        }
+        Ok(count)
+    }
+
     fn line_at(&self, body: u64, position: u32) -> Result<u32, Error> {
         let info = body.wrapping_add(self.layout.iseq.insns_info);
         let entries = self.memory.u64(info)?;

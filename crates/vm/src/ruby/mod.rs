@@ -10,6 +10,7 @@
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `frames` | which Ruby code is running? |
+//! | `newest_layout` | is one without a table to be read by the newest? |
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
@@ -49,6 +50,7 @@ mod layout;
 mod locals;
 mod locks;
 mod names;
+mod newest_layout;
 mod number;
 mod object;
 mod quote;
@@ -74,6 +76,7 @@ pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use locks::Turn;
+pub use newest_layout::Proven;
 pub use object::{Imemo, Type, is_code};
 pub use reason::write_reason;
 pub use references::Reference;

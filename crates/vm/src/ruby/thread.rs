@@ -9,7 +9,7 @@ use super::{Error, IdTable, Reference, Ruby, StTable};
 use crate::{Fault, Memory};
 
 /// `self` in `rb_thread_t`: the Thread object.
-const THREAD_SELF: u64 = 16;
+pub(super) const THREAD_SELF: u64 = 16;
 
 /// `tid` in `struct rb_native_thread` (`thread_pthread.h`), behind `serial`, `vm` and `thread_id`.
 const NATIVE_ID: u64 = 24;

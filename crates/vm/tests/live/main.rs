@@ -17,6 +17,7 @@ mod image;
 #[path = "../image/image.rs"]
 mod image_file;
 mod lines;
+mod newest_layout;
 mod perl;
 mod php;
 mod process;

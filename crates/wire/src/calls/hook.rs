@@ -76,6 +76,8 @@ pub struct Hook {
     /// What the stub of a place can do by itself: [`inline::CODE`] and the bits of the [`Shape`](super::record::Shape) with which it records,
     /// 0 there if it cannot. 0 = nothing.
     pub inlined: u64,
+    /// With [`want::BLOCKS`], what the function does with blocks: the word of an [`Effect`](super::blocks::Effect).
+    pub blocks: u64,
 }
 
 /// One of several functions of a script's language that share their code.
@@ -161,6 +163,8 @@ pub mod want {
     pub const INJECT: u64 = 1 << 16;
     /// Of counted calls only how many there are and how many failed is wanted: no clock is read for them, and their times are 0.
     pub const BARE: u64 = 1 << 17;
+    /// Count the blocks that the function takes and gives back ([`super::super::blocks`]); nothing else is wanted then.
+    pub const BLOCKS: u64 = 1 << 18;
     /// The function ends the process: write [`notice::ENDS`](crate::notices::notice) first.
     pub const ENDS: u64 = 1 << 32;
     /// The function runs another program: write a notice first.

@@ -46,6 +46,11 @@ pub struct MemArgs {
     #[arg(long, help_heading = TARGET)]
     pub children: bool,
 
+    /// Count the blocks of the process's allocator (malloc), of which no VM knows: any program, by the function that took
+    /// them
+    #[arg(long, help_heading = TARGET, conflicts_with_all = NOT_NATIVE)]
+    pub native: bool,
+
     /// Start PROGRAM with its ARGs and watch it from its first line
     #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
     pub program: Vec<OsString>,
@@ -137,6 +142,11 @@ pub struct MemArgs {
     pub fail_on: Option<u64>,
 }
 
+/// What says nothing of blocks: they have no line of a script, no type, no gem, no collector, and looks hold nobody.
+const NOT_NATIVE: [&str; 9] = [
+    "children", "program", "stacks", "internal", "app", "all", "gc", "no_gc", "budget",
+];
+
 const TARGET: &str = "What to open";
 const TIME: &str = "When to look";
 const ROWS: &str = "What to show";
@@ -147,6 +157,7 @@ Examples:
   lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
   lancet mem -p 4242 --every 10s        the same again and again, and what grew since
   lancet mem -p 4242 --children --live  a server and its workers, on a screen
+  lancet mem -p 4242 --native --for 1m  which C function takes memory and does not give it back
   lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 
 Exit status: the started program's own; with -p 0, 1 could not be done, 2 wrong usage,
@@ -203,7 +214,7 @@ impl MemArgs {
     /// Returns whether a verdict on leaks is given. A program that is started and reported on at its end has made what it
     /// needs all the time, and that is no leak.
     pub fn seeks_leaks(&self) -> bool {
-        self.program.is_empty() || self.every.is_some()
+        !self.native && (self.program.is_empty() || self.every.is_some())
     }
 
     /// Returns how long the first intervals are by which births are told apart: there are to be enough of them at the
@@ -237,6 +248,24 @@ impl MemArgs {
 
     /// Returns what is wrong with the flags together, if anything is.
     pub fn flaw(&self) -> Option<String> {
+        if self.native {
+            let by = match self.by {
+                Some(Grouping::Line) => Some("line"),
+                Some(Grouping::Gem) => Some("gem"),
+                Some(Grouping::Type) => Some("type"),
+                Some(Grouping::Method | Grouping::File) | None => None,
+            };
+            if let Some(by) = by {
+                return Some(format!(
+                    "--by {by} says nothing of native blocks, which are known by function: leave it away, or take --by file"
+                ));
+            }
+            if matches!(self.sort, Some(First::Growth)) {
+                return Some(
+                    "--sort growth needs intervals of births, which are not noted of native blocks: take another --sort".into(),
+                );
+            }
+        }
         let name = self.chosen().name();
         if self.chosen().repeats() {
             return None;
@@ -272,13 +301,14 @@ impl MemArgs {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
                 (None, None) if self.chosen().has_stacks() => By::Stack,
+                (None, None) if self.native => By::Method,
                 (None, None | Some(Grouping::Line)) => By::Line,
                 (None, Some(Grouping::Method)) => By::Method,
                 (None, Some(Grouping::File)) => By::File,
                 (None, Some(Grouping::Gem)) => By::Gem,
                 (None, Some(Grouping::Type)) => By::Type,
             },
-            fold: if for_people && !self.all {
+            fold: if for_people && !self.all && !self.native {
                 Fold::Libraries {
                     app: self.app.clone().unwrap_or_default(),
                 }

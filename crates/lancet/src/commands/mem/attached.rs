@@ -4,7 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use births::analysis::Census;
-use births::attached::{Attached, Notice};
+use births::attached::Attached;
+use births::native;
+use births::watching::{Notice, Watching};
 use inject::Image;
 use report::losses::{Loss, What};
 
@@ -19,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The running processes of `lancet mem`, and what was lost of them.
 pub struct Guests {
-    attached: Attached,
+    attached: Box<dyn Watching>,
     collect: bool,
     /// The per cent of the time for which looks may hold a process (`--budget`), as the message about a late look says
     /// it.
@@ -33,8 +35,12 @@ impl Guests {
     /// Opens what the command line names. A single process that cannot be opened is an error; of
     /// several, those that can are. With `on_screen`, talk waits until the end.
     pub fn open(args: &MemArgs, on_screen: bool) -> anyhow::Result<Self> {
+        let image = Image::parse(AGENT)?;
         let mut guests = Guests {
-            attached: Attached::new(Image::parse(AGENT)?, args.options()),
+            attached: match args.native {
+                true => Box::new(native::attached::Attached::new(image)),
+                false => Box::new(Attached::new(image, args.options())),
+            },
             collect: args.gc(),
             budget: args.options().budget,
             delayed: false,
@@ -60,8 +66,7 @@ impl Guests {
             match notice {
                 Notice::Opened {
                     pid,
-                    language,
-                    version,
+                    counted,
                     forked,
                     took,
                     timing,
@@ -72,7 +77,7 @@ impl Guests {
                         "opened"
                     };
                     self.losses.talk(format!(
-                        "{how} process {pid} ({language} {version}) in {:.1} ms; it stood still for {:.2} ms",
+                        "{how} process {pid} ({counted}) in {:.1} ms; it stood still for {:.2} ms",
                         took.as_secs_f64() * 1e3,
                         timing.stopped.as_secs_f64() * 1e3,
                     ));
@@ -83,6 +88,7 @@ impl Guests {
                     self.losses.say(loss);
                 }
                 Notice::Lost(error) => self.losses.process(error),
+                Notice::Said(pid, why) => self.losses.talk(format!("process {pid}: {why}")),
             }
         }
     }
@@ -147,16 +153,12 @@ impl Guests {
     }
 
     /// Leaves all; what was lost or refused until then.
-    pub fn leave(self) -> Losses {
-        let Guests {
-            attached,
-            mut losses,
-            ..
-        } = self;
-        for error in attached.leave() {
-            losses.leaving(error);
+    pub fn leave(mut self) -> Losses {
+        for error in self.attached.leave() {
+            self.losses.leaving(error);
         }
-        losses.say_held();
-        losses
+        self.say_notices();
+        self.losses.say_held();
+        self.losses
     }
 }

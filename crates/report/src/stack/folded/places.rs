@@ -45,8 +45,8 @@ fn of_script(script: &Script, labels: &mut Labels<Spot>) -> Rc<Where> {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            ":{} in {}",
-            script.line,
+            "{} in {}",
+            script.colon_line(),
             printable(script.full_name())
         );
     };

@@ -191,7 +191,7 @@ fn script(script: &Script, labels: &mut Labels<Spot>) -> Rc<Where> {
         text.push_str(&script.name);
         if !script.path.is_empty() {
             // Writing to a String cannot fail.
-            let _ = write!(text, " ({}:{})", script.path, script.line);
+            let _ = write!(text, " ({}{})", script.path, script.colon_line());
         }
     };
     labels.intern("", write, || Spot {

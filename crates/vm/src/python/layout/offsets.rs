@@ -8,10 +8,10 @@ use crate::python::version::Unsupported;
 use crate::python::{Error, Version};
 
 /// The first eight bytes, `cookie`.
-const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
+pub const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 
 /// The largest offset believed: an interpreter state has 200 KB to 400 KB.
-const LARGEST: u64 = 1 << 20;
+pub(super) const LARGEST: u64 = 1 << 20;
 
 /// The number of the word for each field. What the structure does not tell stays as in the table.
 struct Words {
@@ -107,11 +107,7 @@ const WORDS_3_15: Words = Words {
 };
 
 /// The table for `version`, with what the process at `runtime` says put in its place.
-pub(in crate::python) fn read(
-    memory: &impl Memory,
-    runtime: u64,
-    version: Version,
-) -> Result<Layout, Error> {
+pub fn read(memory: &impl Memory, runtime: u64, version: Version) -> Result<Layout, Error> {
     let mut layout = Layout::of(version)?.clone();
     let words = match layout.version {
         (3, 13) => &WORDS_3_13,

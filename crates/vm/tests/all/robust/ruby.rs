@@ -127,6 +127,7 @@ fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WOR
     }
     let _ = ruby.fiber(at, at, at.wrapping_add(16));
     let _ = Facts::find(memory, &|_| Some(at));
+    let _ = Facts::by_newest_layout(memory, &|_| Some(at));
 }
 
 fn versions() -> impl Iterator<Item = Version> {

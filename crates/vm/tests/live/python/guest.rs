@@ -91,6 +91,13 @@ impl Guest {
         Python::new(&self.memory, self.facts).expect("a known version")
     }
 
+    /// What it exports.
+    pub fn symbols(&self) -> Symbols {
+        Symbols::find(self.pid(), "/libpython3")
+            .or_else(|| Symbols::find(self.pid(), "/python3"))
+            .expect("a Python is mapped")
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -117,9 +124,7 @@ impl Guest {
             let pid = self.pid();
             self.memory =
                 ProcessMemory(File::open(format!("/proc/{pid}/mem")).expect("memory opens"));
-            let symbols = Symbols::find(pid, "/libpython3")
-                .or_else(|| Symbols::find(pid, "/python3"))
-                .expect("a Python is mapped");
+            let symbols = self.symbols();
             self.facts = Facts::find(&self.memory, &|name| symbols.address(name)).expect("facts");
         }
     }

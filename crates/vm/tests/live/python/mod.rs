@@ -5,6 +5,7 @@
 //! chroot. A version without a root is a printed skip. Versions that no Debian suite has can be added by
 //! hand, as paths of programs in `$LANCET_PYTHONS`, with colons between them.
 
+mod debug_offsets;
 mod frames;
 mod functions;
 mod greenlets;

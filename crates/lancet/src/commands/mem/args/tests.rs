@@ -258,3 +258,23 @@ fn every_option_is_in_the_manual() {
         );
     }
 }
+
+/// Flags that say nothing of native blocks are refused and not passed over.
+#[test]
+fn what_native_blocks_do_not_have_is_refused() {
+    for flag in ["--gc", "--no-gc", "--budget 5", "--stacks 3", "--children"] {
+        let line = refusal(&format!("-p 1 --native {flag}"));
+        assert!(line.contains("cannot be used with"), "{line}");
+    }
+    let flaw = |line: &str| mem(&format!("-p 1 --native {line}")).unwrap().flaw();
+    for by in ["line", "gem", "type"] {
+        let said = flaw(&format!("--by {by}")).expect("a flaw");
+        assert!(
+            said.starts_with(&format!("--by {by} says nothing")),
+            "{said}"
+        );
+    }
+    assert!(flaw("--sort growth").is_some());
+    assert_eq!(flaw("--by file"), None);
+    assert_eq!(flaw("--sort bytes --every 1s"), None);
+}

@@ -1,6 +1,6 @@
 //! The live screen, painted. Nothing is kept here from one painting to the next.
 
-use births::analysis::{Counts, Delta, Rest};
+use births::analysis::{Counts, Delta, Rest, Unit};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -87,6 +87,7 @@ fn summary(state: &State) -> Line<'static> {
         let walk = pause(census.walk_pause);
         let looks = share(census).map_or_else(String::new, |share| format!("; {share}"));
         match census.gc_pause {
+            _ if census.unit == Unit::Block => String::new(),
             Some(gc) => format!("paused {} GC, {walk} count{looks}", pause(gc)),
             None => format!("paused {walk} count, no GC{looks}"),
         }
@@ -146,11 +147,12 @@ fn heading(state: &State, columns: usize) -> Row<'static> {
         "+bytes".into(),
         "born".into(),
     ];
+    let unit = state.guest().map_or(Unit::Object, |census| census.unit);
     let cells = names
         .into_iter()
         .take(columns)
         .map(right)
-        .chain([Cell::from(title(state.by()))]);
+        .chain([Cell::from(title(state.by(), unit))]);
     Row::new(cells).style(bold())
 }
 

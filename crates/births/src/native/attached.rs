@@ -1,0 +1,149 @@
+//! Running processes whose blocks are counted: they are watched, looked at and left here. Used by crate `lancet`.
+
+use super::{Event, Native, Shared};
+use crate::analysis::{Census, Loss, Lost};
+use crate::watching::{Notice, Watching};
+use inject::image::Image;
+use inject::lifecycle::{Observer, Over, Processes};
+use process::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The processes that one `mem --native` watches.
+pub struct Attached {
+    processes: Processes<Native>,
+    shared: Shared,
+    heard: Heard,
+    begun: Instant,
+}
+
+/// What they have reported since it was last asked for, and since when each is watched.
+#[derive(Default)]
+struct Heard {
+    notices: Vec<Notice>,
+    /// What those that have ended held at their end.
+    last: Vec<Census>,
+    watches: BTreeMap<i32, (u64, Instant)>,
+    watched: u64,
+}
+
+impl Attached {
+    /// Returns an empty set of processes.
+    pub fn new(image: Image) -> Self {
+        Attached {
+            processes: Processes::default(),
+            shared: Shared { image },
+            heard: Heard::default(),
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Heard {
+    fn census(&self, native: &Native) -> Census {
+        let unknown = (0, Instant::now());
+        let (watch, since) = self.watches.get(&native.pid()).unwrap_or(&unknown);
+        native.census(*watch, *since)
+    }
+}
+
+impl Observer<Native> for Heard {
+    fn event(&mut self, event: Event) {
+        let Event::Leaving(pid, why) = event;
+        self.notices.push(Notice::Said(pid, why));
+    }
+
+    fn begins(&mut self, _: i32) {}
+
+    fn unwatched(&mut self, _: i32, error: Error) {
+        self.notices.push(Notice::Lost(error));
+    }
+
+    fn over(&mut self, mut native: Native, why: Over) {
+        let pid = native.pid();
+        match why {
+            Over::Left => {
+                if native.was_to_leave() {
+                    self.last.push(self.census(&native));
+                }
+                let stays = native.stays().map(|why| {
+                    format!("a hook that answers unwinders stays, which costs nothing: {why}")
+                });
+                self.notices.extend(stays.map(|why| Notice::Said(pid, why)));
+            }
+            _ if native.has_parted() => {
+                let mut census = self.census(&native);
+                census.losses.push(Loss {
+                    what: Lost::Heap,
+                    count: None,
+                    text: "the process has ended since, or runs another program: this is what it held then".into(),
+                });
+                self.last.push(census);
+            }
+            _ => self.notices.push(Notice::Ended(pid)),
+        }
+        self.watches.remove(&pid);
+    }
+
+    fn ended(&mut self, _: i32, _: Option<i32>) {}
+}
+
+impl Watching for Attached {
+    fn open(&mut self, pid: i32) -> Result<()> {
+        if self.processes.contains(pid) {
+            return Ok(());
+        }
+        let since = Instant::now();
+        self.processes.open(pid, &self.shared)?;
+        self.heard.watched += 1;
+        self.heard.watches.insert(pid, (self.heard.watched, since));
+        let mut opened = self.processes.watched();
+        if let Some(native) = opened.find(|native| native.pid() == pid) {
+            self.heard.notices.push(Notice::Opened {
+                pid,
+                counted: native.counted(),
+                forked: false,
+                took: since.elapsed(),
+                timing: native.timing(),
+            });
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, _: bool) {
+        self.processes.poll(&self.shared, &mut self.heard);
+    }
+
+    /// A look holds nobody, so it may be taken at any time.
+    fn next_look(&self) -> Instant {
+        self.begun
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.heard.notices)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    fn census(&mut self, _: bool) -> Vec<Census> {
+        for native in self.processes.watched_mut() {
+            match native.look() {
+                // That it has ended is seen next.
+                Err(error) if !error.is_left() => self.heard.notices.push(Notice::Lost(error)),
+                _ => {}
+            }
+        }
+        self.processes.poll(&self.shared, &mut self.heard);
+        let open = self.processes.watched();
+        let mut found: Vec<Census> = open.map(|native| self.heard.census(native)).collect();
+        found.append(&mut self.heard.last);
+        found.sort_by_key(|census| census.pid);
+        found
+    }
+
+    fn leave(&mut self) -> Vec<Error> {
+        self.processes.leave(&mut self.heard)
+    }
+}

@@ -1,0 +1,308 @@
+//! `mem --native`: births, deaths and bytes by function, against a ledger that the program keeps itself (`fixtures/c/blocks.cpp`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::killed::spin;
+use crate::support::{
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, fixtures, installed, lancet, mem, refused,
+    rounds, run, skip,
+};
+
+/// Born, living, and bytes of the living, by function.
+type Ledger = BTreeMap<String, [i64; 3]>;
+
+/// The program, built with these flags; `None` = there is no compiler for it.
+fn built(folder: &TempDir, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
+    if !installed(compiler) {
+        skip("native", format!("no {compiler}"));
+        return None;
+    }
+    let path = folder.join("blocks");
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-pthread", "-o"]).arg(&path);
+    command.arg(fixtures().join("c/blocks.cpp")).args(flags);
+    let output = command.output().expect("a compiler");
+    assert!(output.status.success(), "{output:?}");
+    Some(path)
+}
+
+fn guest(program: &PathBuf, arguments: &[&str]) -> Guest {
+    let guest = Guest::start("blocks", Command::new(program).args(arguments));
+    guest.expect("ready");
+    guest
+}
+
+fn native(pid: i32) -> Command {
+    let mut command = mem(pid);
+    command.arg("--native");
+    command
+}
+
+/// Has the program do one round; its ledger.
+fn round(guest: &mut Guest) -> Ledger {
+    round_of(guest, "round")
+}
+
+fn round_of(guest: &mut Guest, what: &str) -> Ledger {
+    guest.tell(what);
+    let mut ledger = Ledger::new();
+    loop {
+        let line = guest.line().expect("a line of its ledger");
+        if line == "done" {
+            return ledger;
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse().expect("a number");
+        ledger.insert(words[0].to_owned(), [number(1), number(2), number(3)]);
+    }
+}
+
+/// The rows of the last look.
+fn rows(report: &str) -> Ledger {
+    let mut rows = Ledger::new();
+    for line in report.lines() {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        match record["record"].as_str() {
+            Some("process") => rows.clear(),
+            Some("row") => {
+                let function = record["place"]["function"].as_str().unwrap_or("?");
+                let number = |key: &str| record[key].as_i64().expect("a number");
+                let counts = ["born", "live", "bytes"].map(number);
+                rows.insert(function.to_owned(), counts);
+            }
+            Some("loss") => panic!("{line}"),
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// What is in `after` and was not in `before`.
+fn since(before: &Ledger, after: &Ledger) -> Ledger {
+    let since = after.iter().map(|(name, counts)| {
+        let earlier = before.get(name).copied().unwrap_or_default();
+        let change = [0, 1, 2].map(|at| counts[at] - earlier[at]);
+        (name.clone(), change)
+    });
+    since.collect()
+}
+
+/// Functions of an allocator: no block is theirs, because each counts for its caller.
+const OF_ALLOCATORS: [&str; 7] = [
+    "operator new",
+    "malloc",
+    "calloc",
+    "realloc",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+];
+
+/// The functions of the ledger have these figures, and no block is counted for its caller and for the allocator too.
+fn equal(report: &str, ledger: &Ledger, what: &str) {
+    let rows = rows(report);
+    let twice = rows.keys().find(|name| {
+        let name = name.trim_start_matches('_').trim_start_matches("libc_");
+        OF_ALLOCATORS.iter().any(|known| name.starts_with(known))
+    });
+    assert_eq!(twice, None, "{what}: {rows:?}");
+    for (name, counts) in ledger {
+        let found = rows.get(name).copied().unwrap_or_default();
+        assert_eq!(
+            found, *counts,
+            "{what}: {name} (born, live, bytes): {rows:?}"
+        );
+    }
+}
+
+/// Watches the program for some rounds.
+fn watched(guest: &mut Guest, rounds: u32, what: &str) {
+    let before = round(guest);
+    let watch = Watch::open(native(guest.pid));
+    let mut after = Ledger::new();
+    (0..rounds).for_each(|_| after = round(guest));
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
+    equal(&output.stdout, &since(&before, &after), what);
+}
+
+/// All ways to take a block and to give it back: sizes of 0, blocks that are moved or refused, from other threads, from a handler, in a child that
+/// is not followed, beside exceptions.
+#[test]
+fn births_and_deaths_are_those_of_the_programs_own_ledger() {
+    let folder = TempDir::new("native");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    // The C library handles a signal more since the first thread.
+    round(&mut guest);
+    let before = Snapshot::take(guest.pid);
+    watched(&mut guest, 3, "at rest");
+    before.holds(guest.pid, "after the first");
+    // What was there at the second attach has no birth, and its death is none of a row.
+    watched(&mut guest, 1, "again");
+    before.holds(guest.pid, "after the second");
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// The C library is in the program, with its symbols; in one without there is nothing to hook.
+#[test]
+fn a_static_program_is_counted_by_its_symbols() {
+    let folder = TempDir::new("native-static");
+    let Some(program) = built(&folder, "g++", &["-static"]) else {
+        return;
+    };
+    let mut static_guest = guest(&program, &[]);
+    // Its `operator new` is its own: the block is that function's.
+    let before = round(&mut static_guest);
+    let watch = Watch::open(native(static_guest.pid));
+    let mut after = round(&mut static_guest);
+    after.retain(|name, _| !name.starts_with("by_new"));
+    let output = watch.interrupt();
+    equal(&output.stdout, &since(&before, &after), "static");
+    static_guest.tell("");
+    static_guest.ends_with("answer 42");
+    let Some(program) = built(&folder, "g++", &["-static", "-s"]) else {
+        return;
+    };
+    let stripped = guest(&program, &[]);
+    let text = format!(
+        "lancet: process {} cannot be opened: no allocator is found in it: no program or library of it has malloc, calloc, realloc and free by name (a static program without symbols, or one that calls the kernel alone)",
+        stripped.pid
+    );
+    refused(native(stripped.pid), &text);
+    stripped.ends_with("answer 42");
+}
+
+/// Under load of two threads that do nothing else, and killed in the middle: the next attach counts from its own beginning, and the memory of
+/// what was counted is given back.
+#[test]
+fn many_attaches_and_kills_leave_nothing_behind() {
+    let folder = TempDir::new("native-cycles");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &["threads"]);
+    let before = Snapshot::take(guest.pid);
+    watched(&mut guest, 1, "the first");
+    let resident = guest.resident();
+    let mut random = Random::new("native");
+    for _ in 0..rounds(10, 300) {
+        let mut command = native(guest.pid);
+        command.args(["--for", "5ms"]);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 0, "{}", output.stderr);
+        let watch = Watch::start(native(guest.pid));
+        spin(random.below(40_000));
+        watch.kill();
+    }
+    watched(&mut guest, 1, "the last");
+    let grown = guest.resident().saturating_sub(resident);
+    assert!(grown < 4 << 20, "{grown} bytes more are in use");
+    before.text_holds(guest.pid, "after all");
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// Each new thread says who it is in the ring that it takes over, which has room for some thousand of them.
+#[test]
+fn threads_that_come_and_go_are_all_counted() {
+    let folder = TempDir::new("native-short");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    let before = round(&mut guest);
+    let watch = Watch::open(native(guest.pid));
+    let after = round_of(&mut guest, "short");
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    equal(&output.stdout, &since(&before, &after), "short threads");
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// A child has the parent's rings, some of which it shares with it, and is opened itself; then the parent's agent is used again.
+#[test]
+fn a_child_of_a_traced_parent_has_its_own_counts() {
+    let folder = TempDir::new("native-child");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    round(&mut guest);
+    let mut calls = lancet();
+    calls.args(["calls", "-p", &guest.pid.to_string(), "-x", "malloc"]);
+    let mut calls = Watch::start(calls);
+    calls.until("lancet: process ");
+    // The parent's threads have rings, in memory that the child shares.
+    round(&mut guest);
+    guest.tell("child");
+    let child: i32 = guest.find("child ").parse().expect("a process id");
+    let before = round(&mut guest);
+    let watch = Watch::open(native(child));
+    let after = round(&mut guest);
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    equal(&output.stdout, &since(&before, &after), "the child");
+    calls.interrupt();
+    // The parent waits for the child, and its words are its own.
+    let output = run(native(guest.pid).args(["--for", "20ms"]), LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let after = round(&mut guest);
+    assert!(!after.is_empty());
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// What is noted of blocks would be locked too, or take addresses that the program needs itself.
+#[test]
+fn a_program_without_room_for_what_is_noted_is_refused() {
+    let folder = TempDir::new("native-room");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -v 100000; exec \"$0\""])
+        .arg(&program);
+    let mut guest = Guest::start("blocks", &mut limited);
+    guest.expect("ready");
+    let text = format!(
+        "lancet: process {} cannot be opened: its limit of address space (RLIMIT_AS, RLIMIT_DATA, or overcommit_memory=2) leaves too little for what is noted of its blocks",
+        guest.pid
+    );
+    refused(native(guest.pid), &text);
+    guest.tell("");
+    guest.ends_with("answer 42");
+}
+
+/// A program that ends while it is watched is looked at once more before.
+#[test]
+fn what_a_program_holds_at_its_end_is_reported() {
+    let folder = TempDir::new("native-end");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let mut guest = guest(&program, &[]);
+    let watch = Watch::open(native(guest.pid));
+    let ledger = round(&mut guest);
+    guest.tell("");
+    guest.ends_with("answer 42");
+    let output = watch.end();
+    let (reports, lost): (Vec<&str>, Vec<&str>) = output
+        .stdout
+        .lines()
+        .partition(|line| !line.contains("\"record\":\"loss\""));
+    assert!(
+        lost.len() == 1 && lost[0].contains("has ended since"),
+        "{lost:?}"
+    );
+    equal(&reports.join("\n"), &ledger, "at its end");
+}
