@@ -137,7 +137,7 @@ fn a_deadlock_is_told_to_an_assistant_and_no_other_process_is_opened() {
     );
     let (stack, failed) = served.call("stack", json!({"pid": guest.pid}));
     assert!(
-        !failed && stack.contains("\ndeadlock\n\n| tids |"),
+        !failed && stack.contains("deadlock: these 2 threads"),
         "{stack}"
     );
     let data = format!("What follows is about process {pid}; ");
@@ -246,7 +246,7 @@ fn the_published_client_understands_it() {
         "{output:?}"
     );
     assert!(
-        output.stdout.contains("\ndeadlock\n\n| tids |"),
+        output.stdout.contains("deadlock: these 2 threads"),
         "{output:?}"
     );
     let refused = said.last().copied().unwrap_or_default();
