@@ -122,7 +122,7 @@ mod tests {
         let row = "openat ← open ← /srv/shop/app/models/cart.rb:12 in 'look'";
         assert_eq!(with_short_path(row, 80), row);
         let short = "openat ← open ← …/models/cart.rb:12 in 'look'";
-        assert_eq!(with_short_path(row, 50), short);
+        assert_eq!(with_short_path(row, 48), short);
         assert_eq!(with_short_path(row, short.chars().count()), short);
         assert_eq!(
             with_short_path(row, 3),

@@ -284,7 +284,7 @@ mod tests {
             (
                 "stack",
                 json!({"pid": 1, "native": false, "fibers": null}),
-                "stack --format=markdown --pid=1",
+                "stack --pid=1",
             ),
             ("tune", json!({"pid": null}), "tune --format=markdown"),
             (

@@ -150,7 +150,8 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "stack",
-        words: &["stack", MARKDOWN],
+        // In Markdown its frames are those of the machine, without lines of scripts.
+        words: &["stack"],
         about: "Begin here when a process hangs: deadlocks, and what each thread waits for, now.",
         arguments: &[
             CHILDREN,
