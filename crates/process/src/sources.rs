@@ -1,7 +1,7 @@
 //! The source text of a guest's scripts, by the paths that the guest names.
 //!
 //! What a guest names is an attacker's word. So a path is looked up within its root by an `O_PATH` descriptor, which opens nothing, and
-//! opened only if it leads to a regular file on a file system of this machine ([`Mounts`]), of a size that source text has. Nothing of it is
+//! opened only if it leads to a regular file on a file system of this machine ([`crate::mounts`]), of a size that source text has. Nothing of it is
 //! shown: the text is searched for names that the guest has told us already.
 //!
 //! A thread of its own does that, as the guest's user, so that the kernel refuses what the guest could not read ([`reader`](self)), and it
