@@ -196,7 +196,7 @@ fn patch<'b>(bytes: &mut &'b [u8]) -> Option<(u64, &'b [u8])> {
 fn facts(bytes: &[u8]) -> Facts {
     let words = bytes.as_chunks::<8>().0.iter();
     let mut words = words.map(|word| u64::from_le_bytes(*word));
-    Facts::from_words([(); 10].map(|()| words.next().unwrap_or(0)))
+    Facts::from_words([(); Facts::WORDS].map(|()| words.next().unwrap_or(0)))
 }
 
 fuzz_target!(|bytes: &[u8]| {
