@@ -113,6 +113,7 @@ impl Tracing {
     pub(crate) fn forget_blocks(&self) -> Result<()> {
         let target = &self.target;
         let of = |offset| target.memory.word(self.block_field(offset));
+        self.set_block_field(offset_of!(Blocks, most), u64::MAX)?;
         if of(offset_of!(Blocks, book))? == 0 {
             return Ok(());
         }

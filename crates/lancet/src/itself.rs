@@ -50,6 +50,13 @@ pub fn command() -> Command {
     command
 }
 
+/// Has this process the name by which another lancet knows it for one, and waits until it has left a process
+/// ([`process::Error::may_pass`]): one that [`command`] has started is called `exe` by the kernel.
+pub fn take_name() {
+    // Without it the other one says who traces the process, and ends.
+    let _ = nix::sys::prctl::set_name(c"lancet");
+}
+
 /// Asks one to end, as Ctrl-C does.
 pub fn ask_to_end(child: &Child) {
     // It is our child and was not waited for, so the number is its own.

@@ -45,6 +45,7 @@ extern "C" fn note_pipes() {
 
 fn main() -> ExitCode {
     failure::note_panics();
+    itself::take_name();
     ui::interrupt::outlive_file_size_limit();
     let done = failure::catch(|| {
         // By this place a test sees whether this build has any.

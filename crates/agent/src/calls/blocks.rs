@@ -161,6 +161,11 @@ fn is_within(ring: &Ring, beside: &Beside, stack: u64) -> bool {
     unsafe { *own_stack::<u64>(outer - 8) == beside.taking_for.load(Ordering::Relaxed) }
 }
 
+/// Whether blocks are what this session counts: the command has said how much memory that may take.
+pub fn are_counted() -> bool {
+    calls().blocks.most != u64::MAX
+}
+
 /// A thread is introduced, whose ring this is: a function that another one was in is none of its own.
 pub fn begins(ring: &Ring, thread: u64) {
     let tally = book::now().and_then(|book| book::tally(book, ring, thread));
@@ -258,6 +263,10 @@ impl Born {
 pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u64 {
     let thread = thread();
     let Some(ring) = ring::mine_from(found, thread) else {
+        // A thread for which no ring could be made was counted there; one that may not write to its own was not.
+        if ring::known().is_some() {
+            calls().without_ring.fetch_add(1, Ordering::Relaxed);
+        }
         return 0;
     };
     let Some((book, tally)) = book::make(ring, thread) else {

@@ -165,11 +165,14 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
     blocks::begins(ring, thread);
-    let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
-        return false;
-    };
-    record.word(0, u64::from(tid));
-    record.end(0);
+    // Who counts blocks does not ask which thread it was; with a record of each, threads that come and go would fill the ring.
+    if !blocks::are_counted() {
+        let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
+            return false;
+        };
+        record.word(0, u64::from(tid));
+        record.end(0);
+    }
     let has_block = has_block(thread, tid);
     ring.has_block.store(has_block.into(), Ordering::Relaxed);
     if ring.session.load(Ordering::Relaxed) != session {

@@ -98,7 +98,8 @@ impl Family {
             reason: "no allocator is found in it: no program or library of it has malloc, calloc, realloc and free by name (a static program without symbols, or one that calls the kernel alone)",
         })?;
         let name = place.name.clone();
-        let is_own = rank(place) == 1;
+        // A static program has the C++ library in itself, too.
+        let is_own = is_static || rank(place) == 1;
         // The loader's is for itself alone; the C library's is there whoever else is used.
         let others = allocators.iter().skip(1).filter(|place| rank(place) == 1);
         let others = others.map(|place| place.name.clone()).collect();
@@ -129,7 +130,7 @@ impl Family {
     }
 }
 
-/// What a function of the allocator does, by its name; `is_own` = its library is neither the program nor the C library.
+/// What a function of the allocator does, by its name; `is_own` = it is not one of a dynamic program's own, or of the C library.
 fn effect(name: &str, is_own: bool) -> Option<Effect> {
     let of = |table: &[(&str, Effect)]| {
         let found = table.iter().find(|(known, _)| *known == name);

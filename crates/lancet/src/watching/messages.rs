@@ -140,8 +140,10 @@ impl Heard {
     /// Says in one line what was kept until the table was shown; a single message is said whole.
     pub fn say_later(&self) {
         let later = self.later.take();
-        if let [one] = &later[..] {
-            return tell!("{}", one.whole);
+        // Where nothing was hooked, why not is the answer.
+        if later.len() == 1 || !self.is_hooked() {
+            later.iter().for_each(|one| tell!("{}", one.whole));
+            return;
         }
         let briefs = in_brief(&later);
         if !briefs.is_empty() {

@@ -54,7 +54,7 @@ fn what_is_picked_while_we_watch_is_told_from_its_first_call() {
         let before = Snapshot::take(guest.pid);
         let names = ["b_picked", "b_own", "wcsncmp", "gettimeofday"];
         let what: Vec<&str> = names.iter().flat_map(|name| ["-x", name]).collect();
-        let watch = hooked(calls(guest.pid, &[&["-c"], &what[..]].concat()));
+        let watch = hooked(calls(guest.pid, &[&["-c", "-v"], &what[..]].concat()));
         for _ in 0..2 {
             guest.tell("500");
             assert_eq!(guest.find("answer "), "257250", "{mode}");

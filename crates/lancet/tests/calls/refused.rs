@@ -374,7 +374,7 @@ fn refusals_are_counted() {
     };
     let counted = said(&[]);
     assert!(
-        matches!(&counted[..], [one] if one.contains(" not hooked; ") && one.ends_with("; -v says more")),
+        matches!(&counted[..], [one] if one.contains(" not hooked; ") && one.ends_with("; run it again with -v to be told all")),
         "{counted:?}"
     );
     let named = said(&["-v"]);

@@ -278,7 +278,7 @@ fn a_saved_profile_is_shown_again_and_compared() {
         assert_eq!(schema::first(&rows, "profile")["by"], by, "{rows:?}");
         let is_named = |row: &&Value| {
             let place = &row["place"];
-            [&place["file"], &place["function"]].contains(&&Value::from(name))
+            [&place["path"], &place["function"]].contains(&&Value::from(name))
         };
         let row = rows.iter().find(is_named).expect("the program's own");
         assert_eq!(row["total"], samples, "{rows:?}");

@@ -29,7 +29,7 @@ use core::sync::atomic::AtomicU64;
 pub struct Blocks {
     /// How far apart two blocks begin at least, as a binary logarithm: 3, 4 or 5. The command writes it before a hook counts blocks.
     pub grain: u64,
-    /// How many bytes of pages may be touched, at most. The command writes it likewise.
+    /// How many bytes of pages may be touched, at most. The command writes it likewise; `u64::MAX` = no blocks are counted.
     pub most: u64,
     /// How many bytes of addresses may be mapped, at most. The command writes it likewise.
     pub most_mapped: u64,

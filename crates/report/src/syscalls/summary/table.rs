@@ -23,7 +23,8 @@ impl Summary {
         text: &mut String,
     ) {
         let watched = watched.filter(|watched| !self.strace && *watched >= SHORTEST);
-        let columns = match watched {
+        // What is no terminal is read by programs, which know the columns of strace.
+        let columns = match watched.and(self.width) {
             Some(_) => self.columns.with_rate(),
             None => self.columns.clone(),
         };

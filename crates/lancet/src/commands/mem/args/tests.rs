@@ -188,6 +188,8 @@ fn help() {
                        process
           --children   Open its child processes as well (a preforking server's workers), merged and per
                        worker
+          --native     Count the blocks of the process's allocator (malloc), of which no VM knows: any
+                       program, by the function that took them
       [PROGRAM]...     Start PROGRAM with its ARGs and watch it from its first line
 
     When to look:
@@ -237,6 +239,7 @@ fn help() {
       lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
       lancet mem -p 4242 --every 10s        the same again and again, and what grew since
       lancet mem -p 4242 --children --live  a server and its workers, on a screen
+      lancet mem -p 4242 --native --for 1m  which C function takes memory and does not give it back
       lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 
     Exit status: the started program's own; with -p 0, 1 could not be done, 2 wrong usage,
