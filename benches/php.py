@@ -10,6 +10,7 @@ import time
 import fetched
 from mem import AGAIN, BARE, Watch, cost_of, watched_blocks
 from session import FIXTURES, SCALE, STEP, Failed, Guest, Process, left, run
+from syscalls import processor_time
 from table import row, say, skip
 
 ENOUGH = 3          # rounds
@@ -94,15 +95,10 @@ class Server(Process):
 
     def each(self):
         """Microseconds of its processor time that a request takes."""
-        asked, before = max(round(REQUESTS * SCALE), 100), self.processor()
+        asked, before = max(round(REQUESTS * SCALE), 100), processor_time(self.pid)
         for _ in range(asked):
             self.ask()
-        return (self.processor() - before) / asked / 1000
-
-    def processor(self):
-        """Nanoseconds of processor time that it has had."""
-        with open(f"/proc/{self.pid}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[0])
+        return (processor_time(self.pid) - before) / asked / 1000
 
 
 def requests(php):

@@ -34,8 +34,6 @@ const RING: u64 = 1 << 16;
 const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
 const MAX_STOP: Duration = Duration::from_millis(10);
-/// Time between two times that rings are drained: they have room for 4,096 threads that begin at the same address.
-const DRAINED: Duration = Duration::from_millis(250);
 /// Time between two looks that nobody has asked for, and how many times as long as a look it is at least.
 const LOOKED: Duration = Duration::from_secs(1);
 const LOOK_SHARE: u32 = 50;
@@ -66,8 +64,7 @@ pub struct Native {
     losses: Vec<Loss>,
     /// Functions that could not be hooked, and why; and other allocators: what is wrong from the beginning.
     lacking: Vec<Loss>,
-    /// When the rings were drained last, and when it was looked at last, and how long that took.
-    drained: Instant,
+    /// When it was looked at last, and how long that took.
     looked: (Instant, Duration),
     /// It was silenced for a while, because lancet stood still.
     silenced: bool,
@@ -125,7 +122,6 @@ impl Native {
             counts: BlockCounts::default(),
             losses: Vec::new(),
             lacking,
-            drained: Instant::now(),
             looked: (Instant::now(), Duration::ZERO),
             silenced: false,
             parted: false,
@@ -206,13 +202,8 @@ impl Native {
         Ok(())
     }
 
-    /// Makes room in the rings, and looks once a second, so that a place has its name before its library is unloaded; and says what the process
-    /// has room for now.
+    /// Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
     fn keep_up(&mut self) -> Result<()> {
-        if self.drained.elapsed() >= DRAINED {
-            self.drained = Instant::now();
-            self.tracing.drain_blocks()?;
-        }
         let (at, took) = self.looked;
         if at.elapsed() >= LOOKED.max(took * LOOK_SHARE) {
             self.tracing.bound_blocks()?;

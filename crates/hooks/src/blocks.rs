@@ -100,13 +100,9 @@ impl Tracing {
 
     /// Returns the blocks that were counted so far.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        self.drain_blocks()?;
+        // Nothing of what is in the rings is about blocks.
+        self.rings.for_each_of_ring(MOST, &mut Nothing)?;
         self.rings.blocks()
-    }
-
-    /// Makes room in the rings, in which each new thread says who it is.
-    pub fn drain_blocks(&mut self) -> Result<()> {
-        self.rings.for_each_of_ring(MOST, &mut Nothing).map(drop)
     }
 
     /// Gives the memory of what was counted back, when no hook counts. The main thread stands still for each part of it.

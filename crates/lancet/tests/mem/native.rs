@@ -210,7 +210,7 @@ fn many_attaches_and_kills_leave_nothing_behind() {
     guest.ends_with("answer 42");
 }
 
-/// Each new thread says who it is in the ring that it takes over, which has room for some thousand of them.
+/// Each new thread takes a ring over, which has no room to say of some thousand of them who they are.
 #[test]
 fn threads_that_come_and_go_are_all_counted() {
     let folder = TempDir::new("native-short");
