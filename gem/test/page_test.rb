@@ -86,21 +86,20 @@ class PageTest < LancetTest
     end
     db = SQLite3::Database.new(":memory:")
     db.execute("CREATE TABLE users (id INTEGER, name TEXT)")
-    prepared = db.prepare("SELECT id FROM users WHERE name = ?")
     one = request do
       db.execute("INSERT INTO users VALUES (1, 'a'), (2, 'b')")
       7.times { |number| db.execute("SELECT name FROM users WHERE id = #{number}") }
-      prepared.execute("a").to_a
+      prepared = db.prepare("SELECT id FROM users WHERE name = ?")
+      2.times { prepared.execute("a").to_a }
     end
     assert_empty one["lost"]
-    line = __LINE__ - 5
+    line = __LINE__ - 6
     found = rows(one, "sqlite").select { |row| row["calls"].positive? && row["path"] == __FILE__ }
     found = found.map { |row| row.values_at("about", "line", "calls") }
     assert_includes found, ["SELECT name FROM users WHERE id = ?", line + 1, 7]
-    assert_includes found.map(&:first), "INSERT INTO users VALUES (…), (…)"
-    # It was prepared before its calls were counted.
-    assert_includes found, [nil, line + 2, 1]
-    assert_equal(9, one["sums"].find { |sum| sum["group"] == "sqlite" }["calls"])
+    assert_includes found, ["INSERT INTO users VALUES (…)", line, 1]
+    assert_includes found, ["SELECT id FROM users WHERE name = ?", line + 3, 2]
+    assert_equal(10, one["sums"].find { |sum| sum["group"] == "sqlite" }["calls"])
   end
 
   def test_paths_and_files_of_other_encodings
@@ -110,7 +109,7 @@ class PageTest < LancetTest
     assert_predicate body, :valid_encoding?
     data = data_of(body)
     assert_equal ["GET /cart", "GET /?", "GET /café"], (data["requests"].map { |one| one["title"] })
-    assert_equal "/srv/ärger.rb", data["requests"][0]["objects"]["lines"][0]["file"]
+    assert_includes data["requests"][0]["objects"]["lines"].map { |line| line["file"] }, "/srv/ärger.rb"
   end
 
   def test_what_a_request_brings_is_not_written_as_html

@@ -47,9 +47,10 @@ module Lancet
     # Writes the last one into the folder, for the page of another process.
     def write
       entry = @lock.synchronize { @entries.first }
+      text = json_of(entry)
       FileUtils.mkdir_p(@folder, mode: 0o700)
       name = File.join(@folder, "#{(entry.trace.started.to_r * 1_000_000_000).to_i}-#{entry.id}")
-      File.open("#{name}.part", File::WRONLY | File::CREAT | File::EXCL, 0o600) { |file| file.write(json_of(entry)) }
+      File.open("#{name}.part", File::WRONLY | File::CREAT | File::EXCL, 0o600) { |file| file.write(text) }
       File.rename("#{name}.part", "#{name}.json")
       files.drop(KEPT).each { |path| File.unlink(path) }
     rescue Errno::ENOENT

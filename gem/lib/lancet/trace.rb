@@ -187,12 +187,14 @@ module Lancet
 
     # Calls by group, as Counters::Sum; nil if they were not counted.
     def calls
-      @calls || (ask_for_calls(false) && @calls)
+      ask_for_calls(false) unless @calls
+      @calls
     end
 
     # What the calls were about, by line, and when they were made: `rows` and `pieces` as docs/inside.md has them; nil if they were not counted.
     def details
-      @details || (ask_for_calls(true) && @details)
+      ask_for_calls(true) unless @details
+      @details
     end
 
     # As JSON writes it; times are seconds.
@@ -248,18 +250,15 @@ module Lancet
 
     private
 
-    # Whether there are calls to be told.
     def ask_for_calls(in_detail)
-      return false if !@counters || @failed
+      return if !@counters || @failed
 
       @calls, missing, @details = Births.quietly { @counters.between(@steps || [], details: in_detail) }
       missing.each { |text| lose(text) }
-      true
     rescue Error => e
       # It is not asked again by each that wants to know: the answer may take seconds.
       @failed = true
       lose(e.message)
-      false
     end
 
     # The request as one printable text. Its path is what somebody has sent, so control characters are written as escapes.

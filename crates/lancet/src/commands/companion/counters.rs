@@ -10,6 +10,7 @@
 //! nobody else asks for, so the thread sets it for a fraction of a microsecond and without an answer. What lies between two of them is added up only when
 //! somebody asks, out of the last calls, which are kept.
 
+mod call;
 mod functions;
 mod record;
 mod rows;
@@ -22,17 +23,14 @@ use std::process::ChildStdout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use call::{Call, Made, What};
 pub use functions::GROUPS;
-use functions::{Function, of_group};
-use record::{Is, Record};
+use functions::of_group;
+use record::{Is, Record, SETS_MARK};
 pub use rows::Details;
 pub use sums::Sum;
 use texts::Texts;
 
-/// The name that a mark asks for begins so, and ends with its number.
-const MARK: &str = "LANCET_TRACE_";
-/// The function that sets a mark.
-const SETS_MARK: &str = "getenv";
 /// How many of the last calls are kept, of all threads: 20 MiB.
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
@@ -87,38 +85,6 @@ struct Kept {
     heard: u64,
     /// `lancet calls` has ended: no more calls come.
     over: bool,
-}
-
-/// A call that has ended, or a mark.
-#[derive(Clone, Copy)]
-struct Call {
-    tid: u32,
-    what: What,
-    start: u64,
-    end: u64,
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    /// With how many were lost before it came.
-    Mark {
-        number: u64,
-        lost: u64,
-    },
-    Of(Made),
-}
-
-/// What is kept of a call of a function that is counted.
-#[derive(Clone, Copy)]
-struct Made {
-    function: &'static Function,
-    bytes: u64,
-    /// The first argument, and the low half of the result.
-    subject: u64,
-    result: i32,
-    /// What it is about and the line that has made it, as numbers of `texts`.
-    about: u32,
-    line: u32,
 }
 
 /// What a thread has called in some stretches of its time.

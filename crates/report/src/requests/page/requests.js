@@ -130,17 +130,17 @@ function overview(list, what) {
   if (!list.length) return [notes, make('p', {}, 'No ' + what + ' was traced yet.')];
   const rows = list.map((one) => {
     const sql = of_kind(one, 'sql'), again = one.details ? one.details.rows.filter(isAgain).length : 0;
-    return [one.wall, one.cpu, sql.reduce((sum, each) => sum + each.calls, 0), sql.reduce((sum, each) => sum + each.time_ns, 0), one.created === null ? -1 : one.created,
-      one.before && one.before.count ? one.wall / (one.before.wall[0] || 1) : 0, one.title + (again ? '  [N+1]' : ''), one.started.slice(11, 19), one.id];
+    return [one.wall * 1e9, one.cpu, sql.reduce((sum, each) => sum + each.time_ns, 0), one.created === null ? -1 : one.created, one.before && one.before.count ? one.wall / (one.before.wall[0] || 1) : 0,
+      one.title + (again ? '  [N+1]' : ''), one, sql.reduce((sum, each) => sum + each.calls, 0)];
   });
-  return [notes, table([{ name: 'time', number: true, share: true, show: ms }, { name: 'CPU', number: true, show: ms }, { name: 'SQL', number: true, show: (count) => count ? grouped(count) : '' }, { name: 'SQL time', number: true, show: (ns) => ns ? of_ns(ns) : '' },
+  return [notes, table([{ name: 'time', number: true, share: true, show: of_ns }, { name: 'CPU', number: true, show: ms }, { name: 'SQL', number: true, show: (ns, row) => row[7] ? grouped(row[7]) + ' in ' + of_ns(ns) : '' },
     { name: 'objects', number: true, show: (count) => count < 0 ? '' : grouped(count) }, { name: 'to median', number: true, show: (times) => times ? times.toFixed(1) + '×' : '' },
-    { name: what, show: (text, row) => make('a', { href: '#request/' + row[8] }, text) }, { name: 'at (UTC)' }], rows)];
+    { name: what, show: (text, row) => make('a', { href: '#request/' + row[6].id, title: row[6].started.slice(0, 19).replace('T', ' ') + ' UTC' }, text) }], rows)];
 }
 const views = { requests: ['Requests', () => overview(data.requests.filter((one) => !one.job), 'request')] };
 if (data.requests.some((one) => one.job)) views.jobs = ['Jobs', () => overview(data.requests.filter((one) => one.job), 'job')];
-views.routes = ['Routes', () => table([{ name: 'median', number: true, share: true, show: ms }, { name: '95 %', number: true, show: ms }, { name: 'CPU, median', number: true, show: ms }, { name: 'seen', number: true, show: grouped }, { name: 'route' }],
-  data.routes.map((one) => [one.wall[0], one.wall[1], one.cpu[0], one.count, one.route]))];
+views.routes = ['Routes', () => table([{ name: 'median', number: true, share: true, show: of_ns }, { name: '95 %', number: true, show: ms }, { name: 'CPU, median', number: true, show: ms }, { name: 'seen', number: true, show: grouped }, { name: 'route' }],
+  data.routes.map((one) => [one.wall[0] * 1e9, one.wall[1], one.cpu[0], one.count, one.route]))];
 const pages = {
   request: (id) => {
     const one = data.requests.find((each) => String(each.id) === id);

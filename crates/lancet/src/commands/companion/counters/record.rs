@@ -3,7 +3,11 @@
 use serde::Deserialize;
 
 use super::functions::{self, Function};
-use super::{MARK, SETS_MARK};
+
+/// The name that a mark asks for begins so, and ends with its number.
+const MARK: &str = "LANCET_TRACE_";
+/// The function that sets a mark.
+pub const SETS_MARK: &str = "getenv";
 
 #[derive(Deserialize)]
 pub struct Record {

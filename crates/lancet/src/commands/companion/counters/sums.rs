@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
+use super::call::{Call, What};
 use super::functions::{GROUPS, Role, WAITS};
-use super::{Call, What};
 
 /// What a thread has called of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

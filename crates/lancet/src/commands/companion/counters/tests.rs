@@ -317,7 +317,7 @@ fn statements_are_told_by_their_shape_and_line() {
         .iter()
         .map(|row| (row.about.as_deref(), row.line, row.calls, row.time_ns))
         .collect();
-    let shape = "SELECT \"a\" FROM t WHERE id = ?";
+    let shape = "SELECT a FROM t WHERE id = ?";
     assert_eq!(
         rows,
         [
