@@ -19,10 +19,10 @@ const isWaiting = (row) => kind(row.group) !== 'cpu' && row.group !== 'sqlite';
 // A path as one says it: the application's from its folder on, that of a library by the library's name.
 const library = /^.*\/(?:gems|site-packages|dist-packages)\/(?:([^/]+?)(?:-(\d[^/]*))?\/(.*)|([^/]+))$/;
 const standard = /^.*\/((?:ruby|python)[\d.]*)\/(?:\d[\d.]*\/)?(.*)$/;
-const isOwn = (path) => path !== null && Boolean(data.app) && path.startsWith(data.app) && !/\/(gems|site-packages|vendor\/bundle|node_modules)\//.test(path);
+const isOwn = (path) => path !== null && (path.startsWith(data.app) || /^[^/<(]/.test(path)) && !/\/(gems|site-packages|vendor\/bundle|node_modules)\//.test(path);
 function short(path) {
   if (path === null) return '(no line)';
-  if (isOwn(path)) return path.slice(data.app.length);
+  if (isOwn(path)) return path.startsWith(data.app) ? path.slice(data.app.length) : path;
   const [, name, version, inner, single] = path.match(library) || [];
   if (name) return name + (version ? ' ' + version : '') + ': ' + inner;
   if (single) return single;

@@ -21,8 +21,10 @@ const MOST: usize = 1 << 14;
 const LONGEST: usize = 600;
 /// What a descriptor is, is looked up where a call has taken so long: the lookup is a system call of ours, and calls that do not wait are many.
 const WAITED: u64 = 20_000;
-/// The kernel's tables of sockets are read anew for one that is not in them, at most so often.
-const SOCKETS_ANEW: Duration = Duration::from_millis(200);
+/// The kernel's tables of sockets are read anew for one that is not in them, at most for this part of the time.
+const PART_FOR_SOCKETS: u32 = 20;
+/// A descriptor that is closed by the time at which it is looked up is what it was in an earlier call of its thread, which is so old at most: nanoseconds.
+const REMEMBERED: u64 = 10_000_000_000;
 
 /// No text, and no line.
 pub const NOTHING: u32 = 0;
@@ -69,7 +71,16 @@ pub struct Texts {
     lines: Numbered<Place>,
     /// Prepared statements, by what they are called.
     prepared: HashMap<u64, u32>,
-    sockets: Option<(Sockets, Instant)>,
+    sockets: Option<Read>,
+    /// What descriptors were, by thread and number, and when the call ended that says so.
+    descriptors: HashMap<(u32, u64), (u32, u64)>,
+}
+
+/// The kernel's tables of sockets, when they were read, and how long that has taken.
+struct Read {
+    sockets: Sockets,
+    at: Instant,
+    took: Duration,
 }
 
 impl Texts {
@@ -93,11 +104,11 @@ impl Texts {
         match function.about {
             About::Nothing => NOTHING,
             About::Words(words) => self.texts.number(words.to_owned()),
-            About::Descriptor if took < WAITED => NOTHING,
-            About::Descriptor => first.map_or(NOTHING, |fd| self.descriptor(fd)),
+            About::Descriptor if took < WAITED && function.group != "connect" => NOTHING,
+            About::Descriptor => first.map_or(NOTHING, |fd| self.descriptor(fd, record)),
             About::Polled => {
                 let list = record.arguments.first().map_or("", String::as_str);
-                first_number(list).map_or(NOTHING, |fd| self.descriptor(fd))
+                first_number(list).map_or(NOTHING, |fd| self.descriptor(fd, record))
             }
             About::Statement(argument, dialect) => self.statement(record, argument, dialect),
             About::Prepares(argument, dialect, name) => {
@@ -135,20 +146,48 @@ impl Texts {
         self.texts.number(shape)
     }
 
-    /// What a descriptor is now, some milliseconds after the call.
-    fn descriptor(&mut self, fd: u64) -> u32 {
+    /// What a descriptor is now, some milliseconds after the call, or was in the last call of this thread.
+    fn descriptor(&mut self, fd: u64, record: &Record) -> u32 {
         if self.pid == 0 {
             return NOTHING;
         }
-        let fresh = |pid| (Sockets::of(pid), Instant::now());
-        let (sockets, read) = self.sockets.get_or_insert_with(|| fresh(self.pid));
-        let mut text = descriptor(self.pid, fd, sockets);
-        if text.starts_with("socket, ") && read.elapsed() >= SOCKETS_ANEW {
-            let (mut sockets, read) = fresh(self.pid);
-            text = descriptor(self.pid, fd, &mut sockets);
-            self.sockets = Some((sockets, read));
+        let text = self.look_up(fd);
+        let is_known = !(text.starts_with("socket, ") || text.starts_with("descriptor "));
+        let key = (record.tid, fd & 0xffff_ffff);
+        if !is_known
+            && let Some((known, when)) = self.descriptors.get(&key)
+            && record.time_ns.saturating_sub(*when) < REMEMBERED
+        {
+            return *known;
         }
-        self.texts.number(text.chars().take(LONGEST).collect())
+        let number = self.texts.number(text.chars().take(LONGEST).collect());
+        if is_known && (self.descriptors.len() < MOST || self.descriptors.contains_key(&key)) {
+            let when = record.end().unwrap_or(record.time_ns);
+            self.descriptors.insert(key, (number, when));
+        }
+        number
+    }
+
+    fn look_up(&mut self, fd: u64) -> String {
+        let pid = self.pid;
+        let read = self.sockets.get_or_insert_with(|| Read {
+            sockets: Sockets::of(pid),
+            at: Instant::now(),
+            took: Duration::ZERO,
+        });
+        let text = descriptor(pid, fd, &mut read.sockets);
+        if !text.starts_with("socket, ") || read.at.elapsed() < read.took * PART_FOR_SOCKETS {
+            return text;
+        }
+        let began = Instant::now();
+        let mut sockets = Sockets::of(pid);
+        let text = descriptor(pid, fd, &mut sockets);
+        *read = Read {
+            sockets,
+            at: Instant::now(),
+            took: began.elapsed(),
+        };
+        text
     }
 }
 
