@@ -1,6 +1,6 @@
 const titled = 'lancet';
 for (const one of data.requests) { one.created = one.objects ? one.objects.created : null; one.lines = one.objects ? one.objects.lines : []; }
-const ms = (seconds) => (seconds * 1e3).toFixed(seconds < 0.0995 ? 1 : 0) + ' ms';
+const ms = (seconds) => seconds > 0 && seconds < 0.0001 ? (seconds * 1e6).toFixed(0) + ' µs' : (seconds * 1e3).toFixed(seconds < 0.0995 ? 1 : 0) + ' ms';
 const of_ns = (ns) => ms(ns / 1e9);
 const many = (count, one, more) => grouped(count) + ' ' + (count === 1 ? one : more || one + 's');
 
@@ -87,7 +87,8 @@ function timeline(one) {
 
 const lines = [{ name: 'line', show: (text, row) => at(row.at(-2), row.at(-1)) }];
 function statements(one) {
-  const rows = one.details.rows.filter((row) => kind(row.group) === 'sql');
+  // What only ends an execution is of no statement.
+  const rows = one.details.rows.filter((row) => kind(row.group) === 'sql' && (row.calls > 0 || row.about));
   if (!rows.length) return null;
   const again = rows.filter(isAgain);
   return [make('h2', {}, 'SQL'), ...again.map((row) => make('p', { class: 'note' }, 'N+1: ' + place(row.path, row.line) + ' has executed one statement ' + grouped(row.calls) + ' times, ' + of_ns(row.time_ns) + '.')),

@@ -154,18 +154,19 @@ impl Texts {
         let text = self.look_up(fd);
         let is_known = !(text.starts_with("socket, ") || text.starts_with("descriptor "));
         let key = (record.tid, fd & 0xffff_ffff);
-        if !is_known
-            && let Some((known, when)) = self.descriptors.get(&key)
-            && record.time_ns.saturating_sub(*when) < REMEMBERED
-        {
-            return *known;
-        }
         let number = self.texts.number(text.chars().take(LONGEST).collect());
+        let when = record.end().unwrap_or(record.time_ns);
+        let before = self.descriptors.get(&key).copied();
+        let before = before.filter(|(_, when)| record.time_ns.saturating_sub(*when) < REMEMBERED);
         if is_known && (self.descriptors.len() < MOST || self.descriptors.contains_key(&key)) {
-            let when = record.end().unwrap_or(record.time_ns);
             self.descriptors.insert(key, (number, when));
         }
-        number
+        match before {
+            Some((known, _)) if !is_known => known,
+            // It was closed, and its number is another file's now: nobody knows of which of the two this call was.
+            Some((known, _)) if known != number => NOTHING,
+            _ => number,
+        }
     }
 
     fn look_up(&mut self, fd: u64) -> String {
