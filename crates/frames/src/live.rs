@@ -16,6 +16,7 @@
 //! | `gathered` | which threads wait in one function, and who is further in its caller? |
 //! | `name_lookup` | which name does a thread ask a name server for? |
 //! | `recorder` | which memory does a reader ask for? |
+//! | `look` | what one look tells |
 //! | `open` | one process, looked at |
 //! | `stopped` | its threads that run, stopped and copied |
 //! | `running` | the same without a stop: copied on their processors |
@@ -30,6 +31,7 @@ pub mod circles;
 pub mod core;
 pub mod gathered;
 pub mod loaded;
+mod look;
 mod merge;
 mod name_lookup;
 mod noted;

@@ -30,7 +30,7 @@ const LOWEST: i32 = 19;
 /// The thread that has made it comes before all others that want a processor, until this is dropped: it is in real time (`SCHED_FIFO`), of
 /// the lowest priority there. A niceness would not do, because it has no effect outside of a control group or a session (sched(7), "The
 /// autogroup feature"). It takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`; without them everything stays as it was. Programs that it starts meanwhile do not
-/// inherit it. While it waits it must sleep ([`is_first`]), because the thread that it waits for may be next on the same processor.
+/// inherit it. While it waits it must sleep (`is_first`), because the thread that it waits for may be next on the same processor.
 #[derive(Debug)]
 pub struct FirstInLine {
     /// The thread, and its policy before; `None` = it stays as it was.

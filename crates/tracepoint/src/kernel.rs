@@ -59,6 +59,7 @@ const MAP_DELETE: libc::c_int = 3;
 const MAP_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const INFO_BY_FD: libc::c_int = 15;
+const BTF_LOAD: libc::c_int = 18;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const RAW_TRACEPOINT: u32 = 17;
@@ -126,6 +127,17 @@ struct Load {
 struct FunctionInfo {
     at: u32,
     of: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LoadTypes {
+    types: u64,
+    log: u64,
+    size: u32,
+    log_size: u32,
+    log_level: u32,
+    padding: u32,
 }
 
 #[repr(C)]
@@ -403,11 +415,24 @@ impl Attached {
     }
 }
 
+/// Has the kernel know the types of a program with functions.
+fn load_types() -> Result<OwnedFd, Refused> {
+    let blob = types();
+    let mut asked = LoadTypes {
+        types: blob.as_ptr() as u64,
+        size: blob.len() as u32,
+        ..LoadTypes::default()
+    };
+    // SAFETY: the address is of so many bytes, which live through the call.
+    let loaded = unsafe { bpf(BTF_LOAD, &mut asked) };
+    loaded.map(owned).map_err(|error| refused("types", error))
+}
+
 fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
     let instructions = &program.words;
     let types = match program.functions.is_empty() {
         true => None,
-        false => Some(types()?),
+        false => Some(load_types()?),
     };
     let mut functions = vec![FunctionInfo { at: 0, of: 3 }];
     functions.extend(program.functions.iter().map(|at| FunctionInfo {

@@ -7,7 +7,7 @@ use process::asleep::Asleep;
 use process::room::Room;
 
 use super::activity::Sleepers;
-use super::open::Look;
+use super::look::Look;
 use super::stack::Stack;
 
 /// How long a thread that sleeps on is not read again, at least.

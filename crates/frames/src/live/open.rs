@@ -1,7 +1,7 @@
 //! Reads the stacks of a running process, once or repeatedly. Used by `profile`, `between_looks` and others here, and
 //! by the crates `lancet`, `calls` and `report`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use process::guest::Status;
@@ -21,6 +21,7 @@ use super::activity::{self, Sleepers};
 use super::between_looks::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
+pub use super::look::Look;
 use super::owners::Owners;
 use super::running::OnProcessors;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
@@ -57,35 +58,6 @@ pub struct Live {
     pub(super) launchers: Launchers,
     /// What [`Live::look_again`] has seen last.
     again: Option<Again>,
-}
-
-/// What was seen in one stop of a process.
-#[derive(Debug)]
-pub struct Look {
-    /// Every thread's stack, the main one first, then those that are parked.
-    pub stacks: Vec<Stack>,
-    /// How much memory each stack has, in the same order.
-    pub rooms: Vec<Room>,
-    /// Whether all parked stacks were found.
-    pub all: bool,
-    /// Of VMs whose script frames, or whose lines, cannot be read, why.
-    pub unread: Vec<String>,
-    /// Of VMs of versions without a table, by what they are read.
-    pub notes: Vec<String>,
-    /// Of VMs of versions without a table, what was asked for and not read in this look.
-    pub not_read: Vec<String>,
-    /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
-    pub standstill: bool,
-    /// How long the process stood still, at most: the time of tries that failed is in it.
-    pub stopped: Duration,
-    /// How many bytes were copied.
-    pub copied: u64,
-    /// Threads that were not read for this look, because they have slept since the one before ([`Live::look_again`]).
-    pub kept: HashSet<i32>,
-    /// Threads that waited for a processor and were not read, as [`Wanted::running`] allows.
-    pub queued: Vec<i32>,
-    /// How often a thread on a processor had to be copied once more, because what was copied of it did not hold all of its frames.
-    pub again: u64,
 }
 
 /// What a look reads, and what it asks of it.

@@ -26,8 +26,9 @@ use tracepoint::{Asked, DEEPEST, LISTED, PAGE, Running, Seen};
 
 use super::activity::Sleepers;
 use super::between_looks::{Again, Kept};
+use super::look::Look;
 use super::noted::Noted;
-use super::open::{Live, Look, Reading, Wanted};
+use super::open::{Live, Reading, Wanted};
 use super::scripts;
 use super::stack::{self, Process, Stack};
 use super::state::State;
