@@ -14,6 +14,7 @@ mod many;
 mod objects;
 mod output;
 mod profile;
+mod profile_waits;
 mod rivals;
 mod shared;
 mod started;
