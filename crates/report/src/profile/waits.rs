@@ -1,4 +1,4 @@
-//! What threads waited for, for people: the cause of most waits in a sentence, and a list. Used by `table` and `tree`.
+//! What threads waited for, for people: the cause of most waits in a sentence, and a list. Used by `table`, and by crate `lancet`.
 //!
 //! ```text
 //!  waited  at which line, and what for (100 % is the time of threads at work)
