@@ -101,6 +101,7 @@ impl Profile {
     ) {
         let told_apart = *self.told_apart.get_or_insert_with(are_several);
         let interpreters = live.interpreters();
+        self.queued += look.queued.len() as u64;
         self.waits.begin(pid);
         let threads = look.stacks.iter().enumerate();
         for (number, stack) in threads.filter(|(_, stack)| stack.parked.is_none()) {
