@@ -71,8 +71,38 @@ pub struct Request<'a> {
     pub every: Option<Duration>,
 }
 
-/// Looks until the time is over, Ctrl-C comes or no process is left. `seen` is given each look at a process.
-pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow::Result<Sampled> {
+/// Who is given the looks.
+pub trait Viewer {
+    /// Whether the screen of the terminal is taken over, so that nothing may be said before the end.
+    fn has_screen(&self) -> bool {
+        false
+    }
+
+    /// Takes a look at a process.
+    fn seen(&mut self, pid: i32, live: &Live, look: &Look);
+
+    /// Waits until the next looks are due, or it is over. Returns for how long none were wanted meanwhile; `None`: no more are.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    fn rest(
+        &mut self,
+        due: Instant,
+        is_over: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<Duration>> {
+        rest_until(due, is_over);
+        Ok(Some(Duration::ZERO))
+    }
+}
+
+impl<F: FnMut(i32, &Live, &Look)> Viewer for F {
+    fn seen(&mut self, pid: i32, live: &Live, look: &Look) {
+        self(pid, live, look);
+    }
+}
+
+/// Looks until the time is over, Ctrl-C comes, no process is left, or `viewer` wants no more.
+pub fn run(request: &Request, viewer: &mut dyn Viewer) -> anyhow::Result<Sampled> {
     interrupt::catch();
     let mut watched = if request.program.is_empty() {
         Watched::open(request.pids, request.children)?
@@ -87,8 +117,9 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         ..Wanted::default()
     };
     let interval = request.every.unwrap_or(INTERVAL);
-    let mut losses = Losses::default();
+    let mut losses = Losses::new(viewer.has_screen());
     let mut sampling = Sampling::default();
+    let mut paused = Duration::ZERO;
     let (began, started) = (SystemTime::now(), Instant::now());
     let end = request.length.map(|length| started + length);
     let is_over = || interrupt::asked() || end.is_some_and(|end| Instant::now() >= end);
@@ -99,7 +130,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         sampling.rounds += 1;
         watched.look(wanted, &mut losses, &is_over, |pid, live, look| {
             sampling.note(pid, live, look);
-            seen(pid, live, look);
+            viewer.seen(pid, live, look);
         });
         let (now, stopped) = (Instant::now(), sampling.stood - before);
         due = match request.every {
@@ -113,10 +144,15 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         let work = thread_time() - used;
         let is_light = request.running && work < started.elapsed().mul_f64(IN_FRONT);
         first = is_light.then(|| first.unwrap_or_else(FirstInLine::begin));
-        rest_until(due + request.every.map_or(Duration::ZERO, part), &is_over);
+        let until = due + request.every.map_or(Duration::ZERO, part);
+        let Some(rested) = viewer.rest(until, &is_over)? else {
+            break;
+        };
+        due += rested;
+        paused += rested;
     }
     drop(first);
-    let took = started.elapsed();
+    let took = started.elapsed().saturating_sub(paused);
     // The answer comes first on a terminal, and may hold all of this.
     losses.hold();
     sampling.tell(&mut losses);

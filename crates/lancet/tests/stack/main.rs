@@ -15,6 +15,7 @@ mod moments;
 mod objects;
 mod output;
 mod profile;
+mod profile_waits;
 mod rivals;
 mod shared;
 mod started;
