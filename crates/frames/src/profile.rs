@@ -113,6 +113,7 @@ impl Profile {
     pub fn add_look(&mut self, live: &Live, look: &Look) {
         let told_apart = *self.told_apart.get_or_insert_with(are_several);
         let interpreters = live.interpreters();
+        self.queued += look.queued.len() as u64;
         for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
             let state = stack.state.as_ref();
             let stopped = state.is_none_or(|state| state.stopped);

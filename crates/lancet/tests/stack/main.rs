@@ -11,6 +11,7 @@ mod hostile;
 mod jit;
 mod languages;
 mod many;
+mod moments;
 mod objects;
 mod output;
 mod profile;
