@@ -9,6 +9,7 @@ mod demo;
 mod first_ended;
 mod forms;
 mod mcp;
+mod parquet;
 mod readers;
 mod tutorial;
 

@@ -158,7 +158,7 @@ impl<'a> Process<'a> {
 
     /// The name of its program, without its folder, of which a server has made a sentence now and then: `php-fpm` of `php-fpm: pool www`. Empty
     /// if it has no command line. Who makes a sentence leaves no other word, so that with one the spaces are those of a folder.
-    pub(super) fn program(&self) -> &str {
+    pub(in crate::forms) fn program(&self) -> &str {
         let line = self.command.first().map_or("", |word| word);
         let is_sentence = self.command.iter().skip(1).all(String::is_empty);
         let first = line.split(' ').next().filter(|_| is_sentence);
