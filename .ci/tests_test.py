@@ -20,8 +20,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent / "tests"
 
-# Prints the messages in the file `messages` beside it; there are no documentation tests.
+# Prints the messages in the file `messages` beside it, and keeps what it was asked for; there are no documentation tests.
 CARGO = """#!/bin/sh
+echo "$*" >>"$(dirname "$0")/asked"
 case "$*" in
   *--doc*) echo "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured" ;;
   *) cat "$(dirname "$0")/messages" ;;
@@ -212,6 +213,19 @@ class Queue(unittest.TestCase):
         self.executable("one", "def t_a(): assert os.environ['V'] == '1'\ndef t_b(): assert os.environ['V'] == '2'")
         code, said = self.run_tests("V=1", "--test", "one", "--", "t_a", "+", "V=2", "--test", "one", "--", "t_b")
         self.assertEqual((code, said.splitlines()[-1]), (0, "2 passed, 0 failed"), said)
+
+    def test_one_package_has_the_features_of_all(self):
+        self.executable("one", "def t_a(): pass")
+        for given, asked, passed in [("-p lancet-box --test one", "--workspace --test one", 1), ("-p lancet-box --lib", "-p lancet-box --lib", 1),
+                                     ("-p lancet-other --test one", "--workspace --test one", 0)]:
+            _, said = self.run_tests(*given.split())
+            self.assertEqual(said.splitlines()[-1], f"{passed} passed, 0 failed", given)
+            self.assertTrue((self.folder / "asked").read_text().endswith(f" {asked}\n"), given)
+
+    def test_examples_are_run_without_a_library_that_only_they_would_build(self):
+        self.executable("one", "def t_a(): pass")
+        self.run_tests("--workspace")
+        self.assertTrue((self.folder / "asked").read_text().endswith("test --doc --workspace --exclude lancet-agent\n"))
 
     def test_quick_runs_what_is_quick_and_what_is_listed(self):
         self.table["seconds"] = {"box/one": 1, "box/two": {}}

@@ -164,7 +164,7 @@ fn go_is_refused_by_what_the_binary_is() {
         guest.expect("ready");
         let before = Snapshot::take(guest.pid);
         let what = [
-            "-c",
+            "-vc",
             "-x",
             "main.*",
             "-x",

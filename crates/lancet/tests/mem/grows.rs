@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Guest, Interpreter, Output, Snapshot, lancet, mem, rubies, run, schema};
+use crate::support::{
+    Guest, Interpreter, Output, Snapshot, lancet, mem, rubies, run, schema, until_seen,
+};
 
-/// How long each is watched: enough for a verdict.
-const WATCH: &str = "12s";
+/// How long each is watched at first: enough for a verdict, if looks are in time.
+const WATCH: Duration = Duration::from_secs(12);
 
 fn guest(ruby: &Interpreter, kind: &str) -> Guest {
     let guest = Guest::script(ruby, "leak/grows.rb", &[kind]);
@@ -35,6 +37,15 @@ fn watched(ruby: &Interpreter, kind: &str, watch: &str) -> Vec<Value> {
     records(&output)
 }
 
+/// What lancet writes of a guest of this kind with its verdict, for which it must have looked often enough.
+fn judged(ruby: &Interpreter, kind: &str, watch: Duration) -> Vec<Value> {
+    until_seen(watch, "looks for a verdict", |length| {
+        let records = watched(ruby, kind, length);
+        let is_early = of(&records, "verdict")[0]["verdict"] == "too_early";
+        (!is_early).then_some(records)
+    })
+}
+
 fn records(output: &Output) -> Vec<Value> {
     schema::records(&["mem"], &output.stdout)
 }
@@ -47,8 +58,8 @@ fn of<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 /// Asserts that the first leak is one of these types, whose objects hold more and more.
-fn holds_more(ruby: &Interpreter, kind: &str, watch: &str, types: &[&str], before: bool) {
-    let records = watched(ruby, kind, watch);
+fn holds_more(ruby: &Interpreter, kind: &str, watch: Duration, types: &[&str], before: bool) {
+    let records = judged(ruby, kind, watch);
     let leaks = of(&records, "leak");
     assert_eq!(leaks.len(), types.len(), "{ruby}, {kind}: {records:#?}");
     for leak in leaks {
@@ -85,7 +96,8 @@ fn an_object_that_holds_more_and_more_is_a_leak() {
             ] {
                 scope.spawn(move || holds_more(ruby, kind, WATCH, &[of], true));
             }
-            scope.spawn(move || holds_more(ruby, "late", "20s", &["String", "Array"], false));
+            let late = Duration::from_secs(20);
+            scope.spawn(move || holds_more(ruby, "late", late, &["String", "Array"], false));
         });
     }
 }
@@ -93,7 +105,7 @@ fn an_object_that_holds_more_and_more_is_a_leak() {
 #[test]
 fn what_is_emptied_or_stays_as_it_is_is_none() {
     for ruby in rubies("nothing grows") {
-        let records = watched(&ruby, "clean", WATCH);
+        let records = judged(&ruby, "clean", WATCH);
         let verdict = of(&records, "verdict")[0];
         assert_eq!(verdict["verdict"], "none", "{ruby}: {records:#?}");
         assert_eq!(verdict["resident_grown"], Value::Null, "{ruby}: {verdict}");
@@ -105,7 +117,7 @@ fn what_is_emptied_or_stays_as_it_is_is_none() {
 #[test]
 fn threads_come_first_and_their_stacks_are_not_their_bytes() {
     for ruby in rubies("threads grow") {
-        let records = watched(&ruby, "threads", WATCH);
+        let records = judged(&ruby, "threads", WATCH);
         let first = of(&records, "leak")[0];
         assert_eq!(first["type"], "Refresher", "{ruby}: {records:#?}");
         let (bytes, live) = (first["bytes"].as_u64(), first["live"].as_u64());
@@ -141,7 +153,7 @@ fn no_row_holds_more_than_it_allocated() {
 #[test]
 fn a_cache_that_is_still_filling_is_no_leak_yet() {
     for ruby in rubies("a cache fills") {
-        let records = watched(&ruby, "filling", WATCH);
+        let records = judged(&ruby, "filling", WATCH);
         let verdict = of(&records, "verdict")[0];
         assert_eq!(verdict["verdict"], "none", "{ruby}: {records:#?}");
         let text = verdict["text"].as_str().expect("a text");
@@ -152,7 +164,7 @@ fn a_cache_that_is_still_filling_is_no_leak_yet() {
 #[test]
 fn memory_that_no_object_holds_is_said_beside_the_verdict() {
     for ruby in rubies("native memory grows") {
-        let records = watched(&ruby, "native", WATCH);
+        let records = judged(&ruby, "native", WATCH);
         let verdict = of(&records, "verdict")[0];
         let grown = verdict["resident_grown"].as_u64();
         assert!(grown > Some(4 << 20), "{ruby}: {verdict}");

@@ -10,6 +10,7 @@ mod first_ended;
 mod forms;
 mod mcp;
 mod parquet;
+mod probe;
 mod readers;
 mod tutorial;
 

@@ -1,11 +1,11 @@
 //! `lancet profile`: the shares that it tells are those that programs know of themselves, and the dear caller is named.
 
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Guest, LIMIT, Output, TempDir, chosen, lancet, run, schema};
+use crate::support::{Guest, LIMIT, Output, TempDir, chosen, lancet, run, schema, until_seen};
 
 /// Runs `lancet profile` with these arguments.
 fn profile(args: &[&str]) -> Output {
@@ -241,6 +241,25 @@ puts "ready"
 loop { parse(ARGV[0].to_i); render(1000) }
 "#;
 
+/// Samples of which two thirds and nearly all are told apart, with a function in each of them.
+const COMPARED: u64 = 60;
+
+fn samples_of(records: &[Value]) -> u64 {
+    let samples = schema::first(records, "profile")["samples"].as_u64();
+    samples.expect("a number")
+}
+
+/// A profile of this guest with samples enough, in that file.
+fn saved(guest: &Guest, file: String) -> String {
+    let pid = guest.pid.to_string();
+    until_seen(Duration::from_secs(1), "samples enough", |length| {
+        let output = profile(&["-p", &pid, "--for", length, "--save", &file]);
+        assert_eq!(output.stdout, "", "{output:?}");
+        let seen = samples_of(&records(&profile(&[&file, "--json"])));
+        (seen >= COMPARED).then(|| file.clone())
+    })
+}
+
 #[test]
 fn a_saved_profile_is_shown_again_and_compared() {
     let folder = TempDir::new("profile-saved");
@@ -248,18 +267,14 @@ fn a_saved_profile_is_shown_again_and_compared() {
     std::fs::write(&script, CHANGED).expect("a script");
     let [old, new] = [("old", "100"), ("new", "4000")].map(|(name, work)| {
         let guest = Guest::ready(Command::new("ruby").arg(&script).arg(work));
-        let file = folder.join(name).display().to_string();
-        let output = profile(&["-p", &guest.pid.to_string(), "--for", "3s", "--save", &file]);
-        assert_eq!(output.stdout, "", "{output:?}");
-        file
+        saved(&guest, folder.join(name).display().to_string())
     });
     let shown = profile(&[&new]);
     assert!(shown.stdout.contains("Object#parse"), "{shown:?}");
     assert!(!shown.stderr.contains("stood still"), "{shown:?}");
     // Whatever form it has, it is that profile.
     let all = records(&profile(&[&new, "--json"]));
-    let samples = schema::first(&all, "profile")["samples"].as_u64();
-    let samples = samples.expect("a number");
+    let samples = samples_of(&all);
     // Its processes are in the file, too.
     let command = ["ruby", &script.display().to_string(), "4000"];
     assert_eq!(all[0]["command"], serde_json::json!(command));

@@ -1,7 +1,8 @@
 //! A MariaDB of the tests' own: a folder below /tmp, a socket in it, no network, no account but root's.
 
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -50,16 +51,7 @@ impl Database {
         let user = user.ok().flatten().map_or("root".into(), |user| user.name);
         let path = folder.join("");
         let path = path.to_str().expect("a plain path").trim_end_matches('/');
-        let made = Command::new("mariadb-install-db")
-            .args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"])
-            .args(["--auth-root-authentication-method=normal"])
-            .arg(format!("--user={user}"))
-            .arg(format!("--datadir={path}/data"))
-            // Two that begin at once in the machine's own folder delete each other's temporary tables.
-            .env("TMPDIR", path)
-            .output()
-            .expect("mariadb-install-db runs");
-        assert!(made.status.success(), "{made:?}");
+        prepare(path, &user);
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper", path, &user])
             .stdin(Stdio::piped())
@@ -83,6 +75,58 @@ impl Database {
     pub fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
+}
+
+/// Puts the data of an empty database into the folder `data` at `path`: those that an earlier test has made, or new ones. To make them takes
+/// as long as most tests of a database do.
+fn prepare(path: &str, user: &str) {
+    let Some(kept) = kept(user) else {
+        return made(path, user);
+    };
+    let data = Path::new(path).join("data");
+    if !kept.exists() {
+        made(path, user);
+        let own = kept.with_extension(std::process::id().to_string());
+        copy(&data, &own);
+        // Where another test was faster, its data are as good.
+        if std::fs::rename(&own, &kept).is_err() {
+            let _ = std::fs::remove_dir_all(&own);
+        }
+        return;
+    }
+    copy(&kept, &data);
+}
+
+/// Where `.ci/tests` keeps what tests have made: data of this server for this user.
+fn kept(user: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("LANCET_COMPILED")?;
+    let server = std::fs::metadata("/usr/sbin/mariadbd").ok()?;
+    let name = format!("mariadb-{}-{}-{user}", server.len(), server.mtime());
+    Some(PathBuf::from(folder).join(name))
+}
+
+/// Makes the data of an empty database.
+fn made(path: &str, user: &str) {
+    let made = Command::new("mariadb-install-db")
+        .args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"])
+        .args(["--auth-root-authentication-method=normal"])
+        .arg(format!("--user={user}"))
+        .arg(format!("--datadir={path}/data"))
+        // Two that begin at once in the machine's own folder delete each other's temporary tables.
+        .env("TMPDIR", path)
+        .output()
+        .expect("mariadb-install-db runs");
+    assert!(made.status.success(), "{made:?}");
+}
+
+/// Copies a folder, without room on disk for what is zero.
+fn copy(from: &Path, to: &Path) {
+    let mut copied = Command::new("cp");
+    copied
+        .args(["-a", "-T", "--sparse=always"])
+        .arg(from)
+        .arg(to);
+    assert!(copied.status().expect("cp runs").success(), "{from:?}");
 }
 
 impl Drop for Database {

@@ -127,6 +127,19 @@ pub fn until<T>(limit: Duration, what: &str, mut found: impl FnMut() -> Option<T
     }
 }
 
+/// Watches for `first`, and for twice as long each time after that, until `watch` has seen enough. On a busy machine looks come late and samples are
+/// few: how many there must be is a condition, how long it takes until there are so many is none.
+pub fn until_seen<T>(first: Duration, what: &str, mut watch: impl FnMut(&str) -> Option<T>) -> T {
+    for times in [1, 2, 4, 8] {
+        let length = format!("{}ms", (first * times).as_millis());
+        if let Some(seen) = watch(&length) {
+            return seen;
+        }
+        say(format_args!("{length} were too short to see {what}"));
+    }
+    panic!("{what} was not seen, however long it was watched");
+}
+
 /// Waits until another tracer that was started, as strace, traces a process.
 pub fn until_traced(pid: i32) {
     until(LIMIT, "another tracer traces it", || {
