@@ -6,11 +6,10 @@ use twox_hash::XxHash3_128;
 
 use super::schema::{CAPTURE, COMMONS, Kind, SCHEMA, STACK, TABLES, Table};
 use crate::forms::record::{Record, Role, Value};
-use crate::forms::stacks;
 
 /// So many rows of an answer are kept. A guest may make what leads to more, and they are in memory until the answer is over, because how much
 /// was lost is its last record.
-const MOST_ROWS: usize = 1_000_000;
+const MOST_ROWS: usize = 100_000;
 
 /// So many sentences of an answer are kept.
 const MOST_SENTENCES: usize = 1000;
@@ -433,11 +432,7 @@ fn in_short(value: &Value) -> String {
 /// The name of the program, without its arguments, which may have secrets.
 fn program(command: &Value) -> Option<String> {
     let words: Vec<String> = command.items().iter().map(Value::cell).collect();
-    let process = stacks::Process {
-        pid: 0,
-        command: &words,
-    };
-    Some(process.program().to_owned()).filter(|name| !name.is_empty())
+    Some(crate::text::program(&words).to_owned()).filter(|name| !name.is_empty())
 }
 
 fn text(value: &Value) -> Option<String> {

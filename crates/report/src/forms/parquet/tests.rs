@@ -4,6 +4,7 @@ use std::io::{self, Cursor};
 
 use super::export::each;
 use super::rows::{Cell, Rows};
+use super::schema::{CAPTURE, Column, Kind, STACK, TABLES, Table};
 use super::*;
 
 const RUN: &str = r#""run":{"host":"web-3","boot_id":"b","lancet":"0.1.0","began_ns":1796083000000000000,"ended_ns":1796083020000000000}"#;
@@ -253,4 +254,40 @@ fn the_form_is_the_first_table() {
     });
     assert_eq!(done.expect("memory"), None);
     assert_eq!(Some(shown), first);
+}
+
+fn every() -> impl Iterator<Item = &'static Table> {
+    [&CAPTURE, &STACK].into_iter().chain(TABLES)
+}
+
+#[test]
+fn lists_stand_last_and_names_once() {
+    for table in every() {
+        let is_list = |column: &Column| matches!(column.kind, Kind::Texts | Kind::Frames);
+        let lists: Vec<bool> = table.all().map(is_list).collect();
+        assert!(
+            lists.is_sorted(),
+            "{}: sorted columns are counted as leaves",
+            table.name
+        );
+        for column in table.all() {
+            let of_name = table.all().filter(|other| other.name == column.name);
+            assert_eq!(of_name.count(), 1, "{}.{}", table.name, column.name);
+        }
+    }
+}
+
+/// A field that no record has would be a column without a value.
+#[test]
+fn fields_are_those_of_the_records() {
+    let schema = include_str!("../../../../../docs/json-schema.json");
+    for column in TABLES.iter().flat_map(|table| table.columns) {
+        for path in column.from {
+            for part in path.trim_start_matches('@').split('.') {
+                let is_known =
+                    matches!(part, "0" | "most") || schema.contains(&format!("\"{part}\": {{"));
+                assert!(is_known, "{path} of {}", column.name);
+            }
+        }
+    }
 }

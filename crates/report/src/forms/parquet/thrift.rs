@@ -1,4 +1,4 @@
-//! Thrift's compact protocol, as far as the metadata of a Parquet file needs it. Used by `file`, `footer` and `pages`.
+//! Thrift's compact protocol, as far as the metadata of a Parquet file needs it. Used by `file` and `pages`.
 //!
 //! A struct is its fields, each behind a byte that has its type and how far its number is from that of the field before, and a 0. Numbers are zigzag
 //! and of 7 bits a byte. A list has a byte with its type and length in front.
