@@ -60,7 +60,8 @@ impl Engine<'_> {
         };
         let view = format!("create {temporary}view {table} as select * from {source}{only}");
         match self {
-            Engine::DuckDb => vec![view],
+            // What it shows of its progress would stand among the rows.
+            Engine::DuckDb => vec!["set enable_progress_bar = false".to_owned(), view],
             Engine::Spark(_) => vec!["set spark.sql.parquet.mergeSchema = true".to_owned(), view],
             // What a join or an empty group lacks is null, as elsewhere.
             Engine::ClickHouse => vec![
@@ -206,7 +207,7 @@ mod tests {
         let view = Engine::DuckDb.view("/srv/fleet", "sample", " where host = 'a'");
         assert_eq!(
             script(&view),
-            "create temporary view sample as select * from read_parquet('/srv/fleet/sample/**/*.parquet', union_by_name = true) where host = 'a';\n"
+            "set enable_progress_bar = false;\ncreate temporary view sample as select * from read_parquet('/srv/fleet/sample/**/*.parquet', union_by_name = true) where host = 'a';\n"
         );
     }
 }

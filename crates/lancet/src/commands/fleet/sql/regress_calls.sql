@@ -15,15 +15,15 @@ taken as (
 beside as (
   select service, file, line, function,
          max(case when age = 1 then of_release end) as release,
-         max(case when age = 2 then mean_ns end) as before_ns,
-         max(case when age = 1 then mean_ns end) as now_ns
+         max(case when age = 2 then mean_ns end) as old_mean,
+         max(case when age = 1 then mean_ns end) as new_mean
   from taken
   group by service, file, line, function
 )
 select service, function, file, line, release,
-       cast(floor(before_ns) as bigint) as before_ns, cast(floor(now_ns) as bigint) as now_ns,
-       cast(floor(now_ns - before_ns) as bigint) as more_ns
+       cast(floor(old_mean) as bigint) as before_ns, cast(floor(new_mean) as bigint) as now_ns,
+       cast(floor(new_mean - old_mean) as bigint) as more_ns
 from beside
-where now_ns > before_ns
+where new_mean - old_mean >= 1
 order by more_ns desc, service, coalesce(function, ''), coalesce(file, ''), coalesce(line, 0)
 limit 20

@@ -15,15 +15,16 @@ held as (
 beside as (
   select service, file, line, type,
          max(case when age = 1 then of_release end) as release,
-         coalesce(max(case when age = 2 then bytes end), 0) as before_bytes,
-         coalesce(max(case when age = 1 then bytes end), 0) as now_bytes
+         coalesce(max(case when age = 2 then bytes end), 0) as old_mean,
+         coalesce(max(case when age = 1 then bytes end), 0) as new_mean
   from held
   group by service, file, line, type
 )
 select service, file, line, type, release,
-       cast(floor(before_bytes) as bigint) as before_bytes, cast(floor(now_bytes) as bigint) as now_bytes,
-       cast(floor(now_bytes - before_bytes) as bigint) as more_bytes
+       cast(floor(old_mean) as bigint) as before_bytes, cast(floor(new_mean) as bigint) as now_bytes,
+       cast(floor(new_mean - old_mean) as bigint) as more_bytes
 from beside
-where release is not null and now_bytes > before_bytes
+where release is not null and new_mean - old_mean >= 1
+  and service in (select service from releases where age = 2)
 order by more_bytes desc, service, coalesce(file, ''), coalesce(line, 0), coalesce(type, '')
 limit 20
