@@ -90,7 +90,7 @@ deps-test: deps
 	@.ci/apt python3 python3-venv python3-greenlet python3-numpy
 # The gem and the wheel: built, installed, and what their pages show for tests.
 	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations ruby-sidekiq python3-pytest python3-uvicorn python3-websockets
-	@.ci/rival py-spy opentelemetry-proto mcp
+	@.ci/rival py-spy opentelemetry-proto mcp duckdb
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl

@@ -99,6 +99,7 @@ def _metadata(version: str, third_party: pathlib.Path | None) -> dict[str, bytes
     """The files of `dist-info`, but for RECORD."""
     tables = project()
     known = tables["project"]
+    extras = tables["project.optional-dependencies"]
     licenses = [*_licenses(known["license-files"]), *([third_party] if third_party else [])]
     python, abi, platforms = TAG.split("-")
     heads = [
@@ -113,6 +114,8 @@ def _metadata(version: str, third_party: pathlib.Path | None) -> dict[str, bytes
         *(f"Project-URL: {label}, {url}" for label, url in tables["project.urls"].items()),
         f"Requires-Python: {known['requires-python']}",
         "Description-Content-Type: text/markdown",
+        *(f"Provides-Extra: {extra}" for extra in extras),
+        *(f"Requires-Dist: {need}; extra == '{extra}'" for extra, needs in extras.items() for need in needs),
     ]
     readme = (HERE / known["readme"]).read_text(encoding="utf-8")
     tags = [f"Tag: {python}-{abi}-{platform}" for platform in platforms.split(".")]

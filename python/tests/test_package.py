@@ -62,6 +62,7 @@ class Package(unittest.TestCase):
         self.assertEqual({name for name, mode in modes.items() if mode != 0o100644}, {"lancet/bin/lancet"})
         self.assertIn("\nLicense-Expression: MIT OR Apache-2.0\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n", metadata)
         self.assertIn("\nClassifier: Typing :: Typed\n", metadata)
+        self.assertIn("\nRequires-Dist: duckdb; extra == 'fleet'\n", metadata)
         self.assertEqual(points, "[console_scripts]\nlancet = lancet.__main__:main\n\n[pytest11]\nlancet = lancet.pytest_plugin\n")
 
     def test_its_own_reader_of_pyproject_reads_what_pythons_does(self):
@@ -73,7 +74,7 @@ class Package(unittest.TestCase):
         tables = backend.project()
         self.assertEqual(tables.pop("project"), {name: value for name, value in known.items() if not isinstance(value, dict)})
         self.assertEqual(tables.pop("project.entry-points.pytest11"), known["entry-points"]["pytest11"])
-        self.assertEqual(tables, {f"project.{name}": known[name] for name in ("urls", "scripts")})
+        self.assertEqual(tables, {f"project.{name}": known[name] for name in ("urls", "scripts", "optional-dependencies")})
 
     def test_its_links_are_those_of_the_repository(self):
         cargo = self.in_the_repository().read_text(encoding="utf-8")

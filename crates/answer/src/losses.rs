@@ -18,6 +18,25 @@ pub struct Losses<'a> {
     pub losses: &'a [Loss],
     /// How many are not in the list, which has at most 1,000.
     pub more: u64,
+    /// Where and when lancet looked; left out where it has read a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<&'a Origin>,
+}
+
+/// Where and when lancet looked.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Origin {
+    /// The machine's name.
+    pub host: String,
+    /// The id of the machine's start, of /proc/sys/kernel/random/boot_id; null: not known.
+    pub boot_id: Option<String>,
+    /// The version of lancet.
+    pub lancet: &'static str,
+    /// When it began.
+    pub began_ns: u64,
+    /// When the answer was whole.
+    pub ended_ns: u64,
 }
 
 /// What can be lost; docs/losses.md has the same words.

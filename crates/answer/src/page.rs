@@ -261,7 +261,7 @@ fn table(page: &mut String, fields: &[Field]) {
 }
 
 /// Names of objects that several commands have; they stand once, at the beginning.
-const COMMON: &[&str] = &["Language", "Place", "Address", "Loss"];
+const COMMON: &[&str] = &["Language", "Place", "Address", "Loss", "Origin"];
 
 /// Names of records that several commands have; likewise.
 const EVERYWHERE: &[&str] = &["process", "losses"];

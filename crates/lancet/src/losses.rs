@@ -1,12 +1,15 @@
 //! What could not be told. Every loss of every command comes through here: it is said on standard error, it is in the
 //! `--json` output, and it is in the exit code. Nothing else decides about [`LOST`].
 
+use std::fs::read_to_string;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use births::analysis::Census;
 use process::Error;
 use report::forms::Form;
-use report::losses::{Loss, What};
+use report::losses::{Loss, Origin, What};
 
 use crate::exit::LOST;
 use crate::ui::advice::explain;
@@ -14,6 +17,34 @@ use crate::ui::sink::Sink;
 
 /// The most losses that are kept one by one. A process may forge without end what leads to one.
 const MOST: usize = 1000;
+
+/// When lancet began to look at this machine.
+static BEGAN: OnceLock<SystemTime> = OnceLock::new();
+
+/// From now on lancet looks at this machine, which its answers say.
+pub fn note_beginning() {
+    BEGAN.get_or_init(SystemTime::now);
+}
+
+/// Where and when lancet has looked; `None`: it reads a file.
+fn looked() -> Option<Origin> {
+    let began = *BEGAN.get()?;
+    let since_1970 = |time: SystemTime| {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok();
+        since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+    };
+    let kernel = |name: &str| {
+        let text = read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    Some(Origin {
+        host: kernel("hostname").unwrap_or_default(),
+        boot_id: kernel("random/boot_id"),
+        lancet: env!("CARGO_PKG_VERSION"),
+        began_ns: since_1970(began),
+        ended_ns: since_1970(SystemTime::now()),
+    })
+}
 
 /// The losses of a run so far.
 #[derive(Debug, Default)]
@@ -144,7 +175,7 @@ impl Losses {
 
     /// Writes them as the last record of an answer that this form shows, and says those that it does not show.
     pub fn end_records(&self, out: &mut dyn Write, form: &Form) -> io::Result<()> {
-        report::losses::write(out, &self.all, self.more)?;
+        report::losses::write(out, &self.all, self.more, looked().as_ref())?;
         if !form.says_losses() {
             self.say_reported();
         }
@@ -191,7 +222,7 @@ mod tests {
         );
         let forms = report::forms::FORMS.iter();
         let mute = forms.filter(|form| !form.says_losses());
-        assert_eq!(format!("{:?}", mute.collect::<Vec<_>>()), "[csv]");
+        assert_eq!(format!("{:?}", mute.collect::<Vec<_>>()), "[csv, parquet]");
     }
 
     #[test]

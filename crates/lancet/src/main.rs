@@ -57,6 +57,9 @@ fn main() -> ExitCode {
         if matches!(command, commands::Command::Heap(_)) {
             reserve::map_what_is_large();
         }
+        if command.looks_here() {
+            losses::note_beginning();
+        }
         process::descriptors::raise_limit();
         process::descriptors::keep_reserve();
         if command.stops_guests() {

@@ -19,6 +19,8 @@ pub enum Writes {
     },
     /// Records. The user chooses among all forms that show records ([`crate::forms::FORMS`]).
     Records,
+    /// The same, of which the rows have a table (docs/schema.md): there is one form more.
+    Tables,
     /// Stacks. The user chooses among all forms that show stacks ([`crate::forms::stacks::FORMS`]).
     Stacks,
 }
@@ -31,7 +33,7 @@ impl Writes {
 
     /// Whether it is records.
     pub fn is_records(self) -> bool {
-        self == Writes::Records
+        matches!(self, Writes::Records | Writes::Tables)
     }
 }
 

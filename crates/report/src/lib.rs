@@ -12,6 +12,7 @@
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
+//! | [`fleet`] | what an engine of the user has found in the answers of many hosts |
 //! | [`forms`] | the forms that every answer has which gives records: JSON, CSV, Markdown; or stacks: folded, speedscope, a flame graph, the Firefox profiler, pprof, OpenTelemetry |
 //! | [`losses`] | what was lost in a run of any command, as a record |
 //! | [`text`], [`figures`], `columns`, `style`, [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
@@ -29,6 +30,7 @@
 pub mod calls;
 mod columns;
 pub mod figures;
+pub mod fleet;
 mod format;
 pub mod forms;
 pub mod heap;

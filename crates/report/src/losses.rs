@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-pub use answer::losses::{Loss, Losses, What};
+pub use answer::losses::{Loss, Losses, Origin, What};
 use births::analysis::Lost;
 use serde::Serialize;
 
@@ -26,13 +26,18 @@ enum Record<'a> {
     Losses(Losses<'a>),
 }
 
-/// Writes the losses of a run; `more` were not kept one by one.
+/// Writes the losses of a run; `more` were not kept one by one. `run` is where and when lancet has looked, if it has.
 ///
 /// # Errors
 ///
 /// Those of the output.
-pub fn write(out: &mut dyn Write, losses: &[Loss], more: u64) -> io::Result<()> {
-    line(out, &Record::Losses(Losses { losses, more }))
+pub fn write(
+    out: &mut dyn Write,
+    losses: &[Loss],
+    more: u64,
+    run: Option<&Origin>,
+) -> io::Result<()> {
+    line(out, &Record::Losses(Losses { losses, more, run }))
 }
 
 #[cfg(test)]
@@ -56,7 +61,7 @@ mod tests {
     fn a_record() {
         let loss = Loss::new(Some(7), What::Gap, None, "a\u{202e}b");
         let mut out = Vec::new();
-        write(&mut out, &[loss], 2).unwrap();
+        write(&mut out, &[loss], 2, None).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "{\"record\":\"losses\",\"losses\":[{\"pid\":7,\"what\":\"gap\",\"count\":null,\"text\":\"a\\u202eb\"}],\"more\":2}\n"

@@ -37,7 +37,7 @@ use std::time::Duration;
 use crate::Writes;
 
 /// How calls are written, in the order in which help lists them.
-pub static FORMATS: &[&Writes] = &[&LINES, &STRACE, &Writes::Records, &Writes::Stacks];
+pub static FORMATS: &[&Writes] = &[&LINES, &STRACE, &Writes::Tables, &Writes::Stacks];
 
 static LINES: Writes = Writes::text(
     "lines",

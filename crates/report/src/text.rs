@@ -89,6 +89,18 @@ pub(crate) fn acts(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The name of a program by the words of its command line, without its folder, of which a server has made a sentence now and then: `php-fpm` of
+/// `php-fpm: pool www`. Empty if there is no command line. Who makes a sentence leaves no other word, so that with one the spaces are those of a
+/// folder.
+pub(crate) fn program(command: &[String]) -> &str {
+    let line = command.first().map_or("", |word| word);
+    let is_sentence = command.iter().skip(1).all(String::is_empty);
+    let first = line.split(' ').next().filter(|_| is_sentence);
+    let word = first.unwrap_or(line);
+    let name = word.rsplit('/').next().unwrap_or(word);
+    name.trim_end_matches(':')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ pub fn one_of<F: FormatEntry>(
     })
 }
 
-/// Refuses a format that is chosen for an answer which has the first one of the list and records alone; `what` the answer is.
+/// Refuses a format that is chosen for an answer which has the first one of the list and records alone, without tables; `what` the answer is.
 ///
 /// # Errors
 /// It is another: the error says which there are.
@@ -42,11 +42,12 @@ pub fn lacks_form<F: FormatEntry>(
     formats: &'static [&'static F],
     what: &str,
 ) -> Option<String> {
-    if chosen.records().is_some() || std::ptr::eq(chosen.format, formats[0]) {
+    let is_records = |one: &Chosen<F>| one.records().is_some() && one.is_text();
+    if is_records(&chosen) || std::ptr::eq(chosen.format, formats[0]) {
         return None;
     }
     let first = Chosen::entry(formats[0]).name();
-    let others = Chosen::all(formats).filter(|one| one.records().is_some());
+    let others = Chosen::all(formats).filter(is_records);
     let others: Vec<&str> = others.map(|one| one.name()).collect();
     Some(format!(
         "{what} has no --format {}: there are {first}, {}",

@@ -14,7 +14,7 @@ const OPENERS: [&str; 8] = [
 /// Those that look on for a time.
 const LOOK_ON: [&str; 5] = ["mem", "calls", "syscalls", "stack", "profile"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "mem",
     "calls",
     "syscalls",
@@ -24,6 +24,8 @@ const COMMANDS: [&str; 13] = [
     "patch",
     "tune",
     "demo",
+    "export",
+    "fleet",
     "mcp",
     "man",
     "completions",

@@ -9,6 +9,8 @@ pub mod calls;
 mod companion;
 mod completions;
 mod demo;
+mod export;
+mod fleet;
 mod heap;
 mod man;
 mod mcp;
@@ -59,6 +61,20 @@ impl Command {
         }
     }
 
+    /// Whether it looks at this machine, now, and not at what was written before or comes from another one.
+    pub fn looks_here(&self) -> bool {
+        match self {
+            Self::Mem(_) | Self::Patch(_) => true,
+            Self::Calls(args) => args.common.recording().is_none(),
+            Self::Syscalls(args) => args.common.recording().is_none(),
+            Self::Stack(args) => args.looks_here(),
+            Self::Profile(args) => args.file.is_none() && args.diff.is_none(),
+            Self::Heap(args) => args.pid.is_some(),
+            Self::Tune(args) => args.root.is_none(),
+            _ => false,
+        }
+    }
+
     /// Does what must be done before any process or thread of ours is made.
     pub fn prepare(&self) -> anyhow::Result<()> {
         match self {
@@ -87,6 +103,10 @@ commands! {
     Tune(tune::TuneArgs) => tune::run,
     /// See it at work: a small server with three faults is started, opened, and ended again
     Demo(demo::DemoArgs) => demo::run,
+    /// Write saved answers as Parquet files, for questions to many of them
+    Export(export::ExportArgs) => export::run,
+    /// Ask the answers of many hosts: what leaks, what is slow, what differs?
+    Fleet(fleet::FleetArgs) => fleet::run,
     /// Serve an assistant by the Model Context Protocol, on standard input and output
     Mcp(mcp::McpArgs) => |args| mcp::run(args, Cli::command()),
     /// Serve the program that has started it: what `gem/` and `python/` ask

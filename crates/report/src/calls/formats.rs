@@ -21,7 +21,7 @@ pub static LINES: Format = Format {
 
 /// Objects for programs ([`Json`]), one a line.
 pub static JSON: Format = Format {
-    writes: Writes::Records,
+    writes: Writes::Tables,
     like_ltrace: false,
     events: Some(|layout, signatures, out| Box::new(Json::new(layout, signatures, out))),
     counts: summary_json::print,

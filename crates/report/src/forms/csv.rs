@@ -21,6 +21,7 @@ pub(super) static FORM: Form = Form {
     name: "csv",
     about: "The rows as a table of comma-separated values, for spreadsheets",
     says_losses: false,
+    is_text: true,
     is_head: Some(|line| line.starts_with(b"record,")),
     over: |out| Lines::over(Csv::default(), out),
 };

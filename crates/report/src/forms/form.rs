@@ -12,6 +12,8 @@ pub struct Form {
     pub(crate) about: &'static str,
     /// It says what was lost; else whoever writes the answer must tell it.
     pub(crate) says_losses: bool,
+    /// Whether it is text, which a terminal can show. What is none has the rows of one answer, and nothing that comes one by one.
+    pub(crate) is_text: bool,
     /// Lines without which those behind them cannot be understood, where there are such.
     pub(crate) is_head: Option<fn(&[u8]) -> bool>,
     /// Makes the output that records are written to, of the one that what it makes of them is written to.
@@ -71,6 +73,11 @@ pub(super) mod tests {
 
     /// What a form makes of these records, which come in pieces.
     pub fn shown(form: &Form, lines: &[&str]) -> String {
+        String::from_utf8(bytes(form, lines)).expect("text")
+    }
+
+    /// The same of one that is no text.
+    pub fn bytes(form: &Form, lines: &[&str]) -> Vec<u8> {
         let kept = Kept::default();
         let mut out = form.over(Box::new(kept.clone()));
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -78,7 +85,6 @@ pub(super) mod tests {
             out.write_all(piece).expect("memory");
         }
         drop(out);
-        let text = kept.0.take();
-        String::from_utf8(text).expect("text")
+        kept.0.take()
     }
 }

@@ -8,6 +8,7 @@ pub(super) static FORM: Form = Form {
     name: "json",
     about: "One JSON object a line (see docs/json.md)",
     says_losses: true,
+    is_text: true,
     is_head: None,
     over: |out| out,
 };

@@ -1,5 +1,5 @@
 //! The output that records are written to where a form makes something else of them: it takes lines, and hands on records.
-//! Used by `csv` and `markdown`.
+//! Used by `csv`, `markdown` and `parquet`.
 
 use std::io::{self, Write};
 
@@ -9,6 +9,11 @@ use super::record::{Record, Role};
 pub(super) trait Show {
     /// Takes a record, and writes what can be written by now.
     fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Takes a line that is no record.
+    fn message(&mut self, line: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(line)
+    }
 
     /// Nothing comes for a while: writes what waits only for what comes behind it.
     fn rest(&mut self, _: &mut dyn Write) -> io::Result<()> {
@@ -42,7 +47,7 @@ impl<S: Show + 'static> Lines<S> {
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
         // What is no record is a message in front of them (a file with prototypes that cannot be read), and stays as it is.
         let Some(record) = Record::of(line) else {
-            return self.out.write_all(line);
+            return self.show.message(line, &mut self.out);
         };
         let is_last = record.role() == Role::Losses;
         self.show.record(record, &mut self.out)?;

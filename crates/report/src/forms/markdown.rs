@@ -37,6 +37,7 @@ pub(super) static FORM: Form = Form {
     name: "markdown",
     about: "In short, to be pasted into an issue or given to an assistant",
     says_losses: true,
+    is_text: true,
     is_head: None,
     over: |out| Lines::over(Markdown::default(), out),
 };

@@ -9,6 +9,7 @@
 //! answer → records, one a line → json:      as they are
 //!                              → csv:       the rows as one table
 //!                              → markdown:  sentences first, then the beginning of each table
+//!                              → parquet:   the rows as columns, where there is a table for them ([`Writes::Tables`])
 //! ```
 //!
 //! An answer that has stacks offers these in the same way to the forms of [`stacks`].
@@ -21,6 +22,7 @@ mod form;
 mod json;
 mod lines;
 mod markdown;
+pub mod parquet;
 mod record;
 pub mod stacks;
 
@@ -30,7 +32,7 @@ use stacks::{FOLDED, StackForm};
 pub use form::Form;
 
 /// The forms, in the order in which help lists them.
-pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM];
+pub static FORMS: &[&Form] = &[&json::FORM, &csv::FORM, &markdown::FORM, &parquet::FORM];
 
 /// What shows an answer.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +77,13 @@ impl<F: FormatEntry> Chosen<F> {
     /// All that can be chosen of one entry, in the order of the forms.
     fn all_of(format: &'static F) -> Vec<Self> {
         let shown = |form| Chosen { format, form };
-        let forms = || FORMS.iter().copied().map(ChosenForm::Records);
+        let forms = || FORMS.iter().copied();
+        let of_text = || forms().filter(|form| form.is_text);
         let stacks = || stacks::FORMS.iter().copied().map(ChosenForm::Stacks);
         match format.writes() {
             Writes::Text { name, about } => vec![shown(ChosenForm::Text { name, about })],
-            Writes::Records => forms().map(shown).collect(),
+            Writes::Records => of_text().map(ChosenForm::Records).map(shown).collect(),
+            Writes::Tables => forms().map(ChosenForm::Records).map(shown).collect(),
             Writes::Stacks => stacks().map(shown).collect(),
         }
     }
@@ -140,9 +144,18 @@ impl<F: FormatEntry> Chosen<F> {
         matches!(self.form, ChosenForm::Stacks(_))
     }
 
+    /// Whether it shows what is counted, and nothing that comes one by one.
+    pub fn only_counts(&self) -> bool {
+        self.has_stacks() || self.records().is_some_and(|form| !form.is_text)
+    }
+
     /// Whether a terminal can show it.
     pub fn is_text(&self) -> bool {
-        !self.has_stacks() || self.stacks().is_text
+        match self.form {
+            ChosenForm::Text { .. } => true,
+            ChosenForm::Records(form) => form.is_text,
+            ChosenForm::Stacks(form) => form.is_text,
+        }
     }
 
     /// Whether one answer after the other can stand in one file.
@@ -159,7 +172,7 @@ mod tests {
     fn a_list_has_all_forms_of_what_it_has() {
         const LIST: &[&Writes] = &[
             &Writes::text("table", "Columns"),
-            &Writes::Records,
+            &Writes::Tables,
             &Writes::Stacks,
         ];
         let names: Vec<_> = Chosen::all(LIST).map(|one| one.name()).collect();
@@ -170,6 +183,7 @@ mod tests {
                 "json",
                 "csv",
                 "markdown",
+                "parquet",
                 "folded",
                 "speedscope",
                 "svg",

@@ -87,8 +87,25 @@ impl Record {
 
     /// The value of a field; null where there is none.
     pub fn get(&self, name: &str) -> &Value {
-        let field = self.fields.iter().find(|(field, _)| field == name);
-        field.map_or(&Value::Null, |(_, value)| value)
+        self.find(name).unwrap_or(&Value::Null)
+    }
+
+    /// The value of a field that is there, null too.
+    pub fn find(&self, name: &str) -> Option<&Value> {
+        let mut fields = self.fields.iter();
+        Some(&fields.find(|(field, _)| field == name)?.1)
+    }
+
+    /// The value at a path, as [`Value::item`] has each part of it.
+    pub fn at(&self, path: &str) -> &Value {
+        let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+        let parts = rest.split('.').filter(|part| !part.is_empty());
+        parts.fold(self.get(first), Value::item)
+    }
+
+    /// All its fields as a text, which is the same for the same record.
+    pub fn json(&self) -> String {
+        Value::Object(self.fields.clone()).json()
     }
 
     /// The text of a field.
@@ -129,6 +146,32 @@ impl Value {
         match self {
             Value::Object(fields) => place(fields),
             _ => None,
+        }
+    }
+
+    /// What an object has under this name; of a list `0` is the first, and `most` the first of those with most `own`. Null: there is none.
+    pub fn item(&self, name: &str) -> &Value {
+        let own = |value: &Value| match value.item("own") {
+            Value::Number(own) => *own,
+            _ => 0,
+        };
+        let found = match (self, name) {
+            (Value::Object(fields), _) => fields
+                .iter()
+                .find(|(field, _)| field == name)
+                .map(|(_, value)| value),
+            (Value::List(all), "0") => all.first(),
+            (Value::List(all), "most") => all.iter().rev().max_by_key(|one| own(one)),
+            _ => None,
+        };
+        found.unwrap_or(&Value::Null)
+    }
+
+    /// What a list has; of all else nothing.
+    pub fn items(&self) -> &[Value] {
+        match self {
+            Value::List(all) => all,
+            _ => &[],
         }
     }
 

@@ -18,7 +18,7 @@ use crate::json::line as record;
 
 /// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
-    writes: Writes::Records,
+    writes: Writes::Tables,
     rows: 1000,
     most_objects: u64::MAX,
     shows_memory: false,

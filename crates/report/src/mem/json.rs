@@ -20,7 +20,7 @@ use crate::losses::what;
 
 /// For programs; it names each guest, so that however many there are, each has its records.
 pub static FORMAT: Format = Format {
-    writes: Writes::Records,
+    writes: Writes::Tables,
     for_people: false,
     most_guests: usize::MAX,
     blank_lines: false,

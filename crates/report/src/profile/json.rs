@@ -16,7 +16,7 @@ use crate::stack::record_of;
 
 /// JSON for programs, one object a line.
 pub(super) static FORMAT: Format = Format {
-    writes: Writes::Records,
+    writes: Writes::Tables,
     write,
 };
 

@@ -24,7 +24,7 @@ use crate::Writes;
 use crate::text::printable;
 
 /// How an audit and events are written, in the order in which help lists them.
-pub static FORMATS: &[&Writes] = &[&TABLE, &Writes::Records];
+pub static FORMATS: &[&Writes] = &[&TABLE, &Writes::Tables];
 
 static TABLE: Writes = Writes::text("table", "Lines, for people; the worst first");
 

@@ -23,7 +23,7 @@ fn shown(name: &str) -> String {
     let census = shop();
     json::write(&mut out, &census, &Report::new(&census, &view)).expect("memory");
     let loss = Loss::new(Some(4242), What::Births, Some(40), "40 births were lost");
-    report::losses::write(&mut out, &[loss], 0).expect("memory");
+    report::losses::write(&mut out, &[loss], 0, None).expect("memory");
     drop(out);
     kept.text()
 }

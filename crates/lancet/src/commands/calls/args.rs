@@ -204,7 +204,7 @@ impl CallsArgs {
 
     /// Whether calls are counted, and not shown one by one.
     fn is_counted(&self) -> bool {
-        self.count || self.chosen().has_stacks()
+        self.count || self.chosen().only_counts()
     }
 
     /// So many native frames tell rows apart.

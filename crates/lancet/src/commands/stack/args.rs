@@ -127,6 +127,11 @@ pub struct StackArgs {
 }
 
 impl StackArgs {
+    /// Whether it is about processes of this machine, and not about files.
+    pub fn looks_here(&self) -> bool {
+        !self.pids.is_empty() || !self.program.is_empty() || self.process.is_some()
+    }
+
     /// Whether to look more than once.
     pub fn looks_again(&self) -> bool {
         self.every.is_some() || self.look_for.is_some() || !self.program.is_empty()

@@ -44,7 +44,7 @@ impl SyscallsArgs {
 
     /// Whether calls are counted, and not shown one by one.
     pub(super) fn is_counted(&self) -> bool {
-        self.count || self.chosen().has_stacks()
+        self.count || self.chosen().only_counts()
     }
 
     /// What cannot be asked with a form of records or stacks; `separate`: each thread's lines go into a file of its own.

@@ -14,7 +14,7 @@ use super::{TuneArgs, change, events};
 use crate::exit::{EXCEEDED, Usage};
 use crate::losses::Losses;
 use crate::ui::interrupt;
-use crate::ui::sink::Sink;
+use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
 
 /// The time between two looks of `--watch`, in addition to the time the counters are sampled for.
@@ -42,6 +42,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
     if args.watch {
         return watch(&args, &rules);
     }
+    require_room(args.chosen().is_text(), None, Stream::Stdout)?;
     let (machine, findings) = audit(&args, &rules)?;
     let mut sink = Sink::open(None, Stream::Stdout)?.in_form(args.chosen().records());
     match only {

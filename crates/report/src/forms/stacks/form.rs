@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use answer::place::Place;
 
+use crate::text::program;
+
 /// One way to show stacks.
 pub struct StackForm {
     /// What the user writes after `--format`.
@@ -156,15 +158,9 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// The name of its program, without its folder, of which a server has made a sentence now and then: `php-fpm` of `php-fpm: pool www`. Empty
-    /// if it has no command line. Who makes a sentence leaves no other word, so that with one the spaces are those of a folder.
+    /// The name of its program.
     pub(super) fn program(&self) -> &str {
-        let line = self.command.first().map_or("", |word| word);
-        let is_sentence = self.command.iter().skip(1).all(String::is_empty);
-        let first = line.split(' ').next().filter(|_| is_sentence);
-        let word = first.unwrap_or(line);
-        let name = word.rsplit('/').next().unwrap_or(word);
-        name.trim_end_matches(':')
+        program(self.command)
     }
 }
 

@@ -223,8 +223,8 @@ fn help() {
 
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
-                             table, memprof, json, csv, markdown, folded, speedscope, svg, firefox,
-                             pprof, otlp]
+                             table, memprof, json, csv, markdown, parquet, folded, speedscope, svg,
+                             firefox, pprof, otlp]
           --json             The same as --format json
           --weight <FIGURE>  Which figure is the weight of a stack [default: live] [possible values:
                              live, born, bytes]
