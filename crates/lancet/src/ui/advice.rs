@@ -29,7 +29,7 @@ fn memory_elsewhere(pid: i32) -> String {
     });
     match others.next() {
         Some(entry) => format!(
-            "it runs {}, and mem counts what {} make; `lancet heap -p {pid}` says who keeps its objects alive",
+            "it runs {}, and mem counts what {} make; `lancet heap -p {pid}` says who keeps its objects alive, and `lancet mem -p {pid} --native` who takes memory from its allocator",
             entry.language,
             counted(" and ")
         ),
@@ -39,7 +39,7 @@ fn memory_elsewhere(pid: i32) -> String {
                 .filter(|language| enter::counts_births(*language))
                 .map(|language| language.description().prefix);
             format!(
-                "mem counts what {} make; of a server name its {} (pgrep -a '{}')",
+                "mem counts what {} make; of a server name its {} (pgrep -a '{}'), and `lancet mem -p {pid} --native` says who takes memory from its allocator",
                 counted(" and "),
                 counted(" or "),
                 names.collect::<Vec<_>>().join("|")

@@ -151,7 +151,7 @@ fn a_program_without_ruby() {
     refused(
         mem(pid),
         &format!(
-            "lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it: mem counts what Ruby, Python and PHP make; of a server name its Ruby, Python or PHP (pgrep -a 'ruby|python|php')"
+            "lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it: mem counts what Ruby, Python and PHP make; of a server name its Ruby, Python or PHP (pgrep -a 'ruby|python|php'), and `lancet mem -p {pid} --native` says who takes memory from its allocator"
         ),
     );
     before.holds(pid, "sleep");

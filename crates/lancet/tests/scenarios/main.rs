@@ -9,6 +9,7 @@ mod demo;
 mod first_ended;
 mod forms;
 mod mcp;
+mod probe;
 mod readers;
 mod tutorial;
 

@@ -286,10 +286,11 @@ impl Show for Markdown {
     }
 
     fn end(&mut self, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
-        for (number, section) in self.sections.iter().enumerate() {
+        for (number, section) in self.sections.iter_mut().enumerate() {
             if number > 0 {
                 writeln!(out)?;
             }
+            section.tables.iter_mut().for_each(Table::end);
             section.write(out)?;
         }
         if self.left_out > 0 {

@@ -306,8 +306,17 @@ impl Summary {
                 return self.out.write_all(&text);
             }
         }
-        let mut text = self.made(&rows, end);
+        let made = self.made(&rows, end);
+        let mut text = String::new();
+        // What is no terminal is read by programs, for which the table begins with the first line.
+        let is_read_by_people = self.width.is_some();
+        if is_read_by_people && !made.is_empty() {
+            text = format!("{made}\n");
+        }
         self.table(&rows, &all, end.watched, &mut text);
+        if !is_read_by_people {
+            text += &made;
+        }
         if self.unfinished != 0 && !self.strace {
             let words = plural(self.unfinished, "call has", "calls have");
             text += &format!(

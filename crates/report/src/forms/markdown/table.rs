@@ -72,10 +72,35 @@ impl Table {
             Some(known) if known != pid => None,
             _ => pid,
         });
-        match self.records.len() < MOST_ROWS {
-            true => self.records.push(record),
-            false => self.more += 1,
+        let is_full = match runs_script(&record) {
+            true => {
+                self.records
+                    .iter()
+                    .filter(|&known| runs_script(known))
+                    .count()
+                    >= MOST_ROWS
+            }
+            false => self.records.len() >= MOST_ROWS,
+        };
+        match is_full {
+            true => self.more += 1,
+            false => self.records.push(record),
         }
+    }
+
+    /// The answer has ended. Of a stack with frames that run script code these are told, and the innermost frame, which says what the
+    /// thread does: the native frames between are the VM's own, and ten of them would hide what a developer looks for.
+    pub fn end(&mut self) {
+        if !self.records.iter().any(runs_script) {
+            return;
+        }
+        let all = self.records.len();
+        let mut at = 0;
+        self.records.retain(|record| {
+            at += 1;
+            at == 1 || runs_script(record)
+        });
+        self.more += (all - self.records.len()) as u64;
     }
 
     /// Its sentences, where its records are some, and how many are left out.
@@ -152,6 +177,12 @@ impl Table {
             _ => false,
         }
     }
+}
+
+/// Whether it is a native frame that runs frames of a script.
+fn runs_script(record: &Record) -> bool {
+    let scripts = record.get("scripts");
+    record.kind == "frame" && matches!(scripts, Value::List(all) if !all.is_empty())
 }
 
 /// The fields, and those of objects among them that are no places: `rows` of `rest` is `rest.rows`.

@@ -142,6 +142,28 @@ fn each_stack_has_its_frames_and_each_thread_what_it_waits_for() {
     assert!(text.contains("\n… and 6 frames of more stacks;"), "{text}");
 }
 
+/// A VM has more frames between two lines of a script than a table has rows.
+#[test]
+fn of_a_stack_the_frames_that_run_a_script_are_told() {
+    let mut lines = vec![PROCESS.to_owned()];
+    for number in 0..40 {
+        let script = format!("{{\"path\":\"a.rb\",\"line\":{number},\"function\":null}}");
+        let scripts = if number % 20 == 19 {
+            script
+        } else {
+            String::new()
+        };
+        lines.push(format!(
+            "{{\"record\":\"frame\",\"tid\":7,\"function\":\"f{number}\",\"scripts\":[{scripts}]}}"
+        ));
+    }
+    lines.push(END.to_owned());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let text = shown(&FORM, &lines);
+    let table = "| function | scripts |\n|---|---|\n| `f0` |  |\n| `f19` | `a.rb:19` |\n| `f39` | `a.rb:39` |\n\n… and 37 more; ";
+    assert!(text.contains(table), "{text}");
+}
+
 #[test]
 fn fields_that_are_left_out_are_numbered() {
     let fields: Vec<String> = (0..26).map(|at| format!("\"f{at}\":{}", at + 1)).collect();

@@ -1,4 +1,4 @@
-//! The table for people, and what is said before it.
+//! The table, and at which lines many processes are made.
 
 use super::super::columns::{Columns, Of};
 use super::{Figures, Row, Summary, Who};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Names of glibc's `fork`, without the underscores before them.
 const FORKS: [&str; 4] = ["fork", "Fork", "libc_fork", "arch_fork"];
-/// So many processes a second are told of before the table.
+/// So many processes a second are told of.
 const MANY: f64 = 10.0;
 
 impl Summary {
@@ -63,9 +63,6 @@ impl Summary {
             let line = row.who.line.as_ref();
             let at = line.map_or(String::new(), |line| format!(", at {line}"));
             told += &printable(&format!("{rate:.0} processes a second{at}"));
-            told.push('\n');
-        }
-        if !told.is_empty() {
             told.push('\n');
         }
         told
