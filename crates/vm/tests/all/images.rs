@@ -43,7 +43,7 @@ fn another_version_does_not_read_it() {
 }
 
 /// Pythons without the GIL: larger headers of objects, and a copy of the instructions for each thread.
-const FREE_THREADED: [&str; 2] = ["python-3.14t", "python-3.15t"];
+const FREE_THREADED: [&str; 3] = ["python-3.13t", "python-3.14t", "python-3.15t"];
 
 fn python(name: &str) -> (Image, String) {
     let bytes = std::fs::read(images().join(format!("{name}.words"))).expect("an image");
