@@ -6,6 +6,7 @@ mod core;
 mod disk;
 mod fibers;
 mod folded;
+mod free_threaded;
 mod gdb;
 mod hostile;
 mod jit;
