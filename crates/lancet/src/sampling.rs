@@ -71,6 +71,19 @@ pub struct Request<'a> {
     pub every: Option<Duration>,
 }
 
+impl Request<'_> {
+    /// What a look must find out.
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            fibers: self.fibers,
+            running: self.running,
+            // Who sleeps need not be read again at each look.
+            states: true,
+            ..Wanted::default()
+        }
+    }
+}
+
 /// Who is given the looks.
 pub trait Viewer {
     /// Whether the screen of the terminal is taken over, so that nothing may be said before the end.
@@ -109,13 +122,7 @@ pub fn run(request: &Request, viewer: &mut dyn Viewer) -> anyhow::Result<Sampled
     } else {
         Watched::start(request.program, request.children)?
     };
-    let wanted = Wanted {
-        fibers: request.fibers,
-        running: request.running,
-        // Who sleeps need not be read again at each look.
-        states: true,
-        ..Wanted::default()
-    };
+    let wanted = request.wanted();
     let interval = request.every.unwrap_or(INTERVAL);
     let mut losses = Losses::new(viewer.has_screen());
     let mut sampling = Sampling::default();
