@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::languages::FREE_THREADED;
 use super::output::{folder, records, stack};
-use crate::support::{Guest, Interpreter, LIMIT, fixtures, lancet, run};
+use crate::support::{Guest, Interpreter, LIMIT, fixtures, lancet, run, until};
 
 const SCRIPT: &str = "parallel.py";
 /// How often the program is looked at.
@@ -99,7 +99,11 @@ fn threads_that_run_at_once_have_their_own_frames() {
         guest.expect("ready");
         let (mut frames, mut empty) = (0, 0);
         for _ in 0..LOOKS {
-            let output = stack(&["--json", "-p", &guest.pid.to_string()]);
+            // Threads that take memory at the same time wait for each other in the kernel, where they cannot be stopped.
+            let output = until(LIMIT, "all threads stop", || {
+                let output = stack(&["--json", "-p", &guest.pid.to_string()]);
+                output.status.success().then_some(output)
+            });
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(said, "", "{interpreter}");
             let threads = records(&output, "stack");
