@@ -27,6 +27,7 @@ RUBIES := 2.7 3.1 3.3 3.4 4.0
 # What `make test` has run whole on the machine's own, Debian 12's, is not run again on the same version in a root.
 OTHER_RUBIES := $(filter-out 3.1,$(RUBIES))
 PYTHONS := 3.9 3.11 3.13 3.14 3.15
+FREE_THREADED := 3.13t 3.14t 3.15t
 FUZZ := 60
 PERLS := 5.32 5.36 5.40 5.42 5.44
 PHPS := 7.4 8.2 8.4 8.5 8.6
@@ -38,7 +39,7 @@ OF_VERSIONS := opcache:: late:: drivers:: coroutines:: nasty:: through:: compare
 # run on the machine's own once more.
 HEAP_OF_VERSIONS := clean:: collector:: compact:: core:: fragmented:: holders:: killed:: ledger:: named:: native:: perl:: php:: python_truth:: screen:: surroundings:: \
 	truth:: unseen::
-STACK_OF_VERSIONS := bigframe:: fibers:: jit:: languages:: profile:: waits:: without_table::
+STACK_OF_VERSIONS := bigframe:: fibers:: free_threaded:: jit:: languages:: moments:: profile:: waits:: without_table::
 # The gem and the wheel speak to a VM in its documented interface for extensions: the oldest and the newest.
 GEM_RUBIES := 2.7 3.4 4.0
 WHEEL_PYTHONS := python-3.9 python-3.15
@@ -158,6 +159,7 @@ quick: deps-test
 
 roots: deps-matrix
 	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%) \
+	  $(FREE_THREADED:%=python-%) \
 	  $(PERLS:%=perl-%) $(PHPS:%=php-%)
 
 # One run, so that nobody waits for the longest test of each set.

@@ -23,6 +23,7 @@ CASES = {
     "every request traced, a line in the log": ({"sample": 1, "logged": True}, ("≤", 1.30)),
     "every request traced, a line of JSON": ({"sample": 1, "file": os.devnull}, ("≤", 1.30)),
     "every request traced, to a block": ({"sample": 1, "hashes": True}, ("≤", 1.30)),
+    "every request traced, for the page, with its calls": ({"page": True}, ("≤", 1.30)),
     "every request traced, to a block, with its calls": ({"sample": 1, "calls": True, "hashes": True}, None),
 }
 APPLICATIONS = {"short requests": None, "a page of a shop": "shop"}

@@ -40,7 +40,7 @@ def find_rubies():
 class Watch(Process):
     """A `lancet mem` on running processes, once it has opened `many`."""
 
-    OPENED = r"process \d+ \((?:Ruby|Python|PHP) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
+    OPENED = r"process \d+ \((?:Ruby|Python|PHP|malloc) [^)]*\) in ([\d.]+) ms; it stood still for ([\d.]+) ms"
 
     def __init__(self, pid, *options, many=1):
         self.output = os.path.join(PLACE, f"report-{pid}")

@@ -96,17 +96,6 @@ class RackTest < LancetTest
     assert ice.call(env("HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
   end
 
-  def test_a_page_of_paths_and_files_of_other_encodings
-    page = Lancet::Page.new(->(_) { eval("String.new", binding, "/srv/ärger.rb", 3) && ANSWER }, path: "/läncet")
-    page.call(env("/caf\xC3\xA9".b, "SCRIPT_NAME" => "".b))
-    page.call(env("/\xFF".b))
-    page.call(env)
-    status, _, body = page.call(env("/läncet".b))
-    assert_equal 200, status
-    assert_predicate body.join, :valid_encoding?
-    ["/café", "/?", "/srv/ärger.rb:3"].each { |text| assert_includes body.join, text }
-  end
-
   def test_signatures_that_are_none
     told = []
     served = app(told, sample: 0, secret: SECRET)
@@ -153,6 +142,31 @@ class RackTest < LancetTest
     another = Lancet::Rack.signature(SECRET, "GET", "/cart")
     refute answered?(another, "/other")
     assert answered?(another)
+  end
+
+  # Of several workers of a server one takes it, and a folder that is not ours alone is not believed.
+  def test_a_signature_is_good_once_for_all_processes
+    first = ->(value) { Lancet::Signature.first?(SECRET, value, ["GET", "/cart", ""]) }
+    take = ->(value) { IO.popen("-") { |child| child ? child.read : $stdout.syswrite(first[value]) && exit!(true) } }
+    sign = -> { Lancet::Rack.signature(SECRET, "GET", "/cart") }
+    value = sign.call
+    assert_equal %w[true false false], Array.new(3) { take.call(value) }
+    refute first[value]
+    given_back = sign.call
+    assert first[given_back]
+    Lancet::Signature.give_back(given_back)
+    assert_equal "true", take.call(given_back)
+    folder = File.join(ENV.fetch("TMPDIR"), "lancet-signed-#{Process.euid}")
+    assert_equal 0o700, File.stat(folder).mode & 0o777
+    File.write("#{folder}/1-ab", "")
+    File.chmod(0o755, folder)
+    value = sign.call
+    assert_equal %w[true true], Array.new(2) { take.call(value) }
+    File.chmod(0o700, folder)
+    # What has no time left is removed.
+    Lancet::Taken.instance_variable_set(:@count, 0)
+    assert first[sign.call]
+    refute_path_exists "#{folder}/1-ab"
   end
 
   # As puma hands a path over, and as servers that decode it do.
@@ -223,7 +237,7 @@ class RackTest < LancetTest
     value = Lancet::Rack.signature(SECRET, "GET", "/cart?page=2")
     asks = Rack::MockRequest.new(Rack::Lint.new(Lancet::Rack.new(inner, sample: 0, secret: SECRET, log: nil)))
     assert_match(/ objects\z/, asks.get("/cart?page=2", "HTTP_X_LANCET_TRACE" => value)["x-lancet-trace"])
-    page = Rack::MockRequest.new(Rack::Lint.new(Lancet::Page.new(inner)))
+    page = Rack::MockRequest.new(Rack::Lint.new(Lancet::Page.new(inner, calls: false)))
     assert_equal ["served", 200], [page.get("/cart").body, page.get("/lancet").status]
   end
 
@@ -344,37 +358,6 @@ class RackTest < LancetTest
       [Integer(trace.request[:path][1..]), trace.objects.select { |row| row.type == "Object" }.sum(&:born)]
     end
     assert_equal (1..100).map { |number| [number, number] }, found.sort
-  end
-
-  def test_the_page
-    served = Lancet::Page.new(method(:serve))
-    assert_match(/No request was traced yet/, served.call(env("/lancet"))[2].join)
-    assert_equal ["served"], served.call(env("/<b>"))[2]
-    60.times { |number| served.call(env("/page#{number}")) }
-    status, headers, body = served.call(env("/lancet"))
-    assert_equal [200, "no-store"], [status, headers["cache-control"]]
-    assert_equal 50, body.join.scan("<details>").size
-    assert_match(%r{GET /page59: \d+\.\d ms.* 4 objects counted}, body.join[/<summary>.*?</])
-    assert_includes body.join, "#{__FILE__}:#{method(:serve).source_location.last + 1}"
-  end
-
-  def test_what_a_request_brings_is_not_written_as_html
-    served = Lancet::Page.new(->(_) { [200, {}, []] })
-    served.call(env("/<script>\xff"))
-    body = served.call(env("/lancet"))[2].join
-    refute_includes body, "<script>"
-    assert_includes body, "/&lt;script&gt;"
-  end
-
-  def test_the_page_says_why_it_is_empty
-    out = output_of(<<~'RUBY', env: { "LANCET_BIN" => "/no/lancet" })
-      require "lancet/page"
-      served = Lancet::Page.new(->(_) { [200, {}, []] })
-      ask = ->(path) { served.call("REQUEST_METHOD" => "GET", "PATH_INFO" => path)[2].join }
-      ask.call("/")
-      print ask.call("/lancet")
-    RUBY
-    assert_match(%r{<p>not traced: there is no program /no/lancet}, out)
   end
 
   # Sidekiq makes its middleware anew for each job.

@@ -5,9 +5,16 @@ require "minitest/autorun"
 require "objspace"
 require "open3"
 require "rbconfig"
+require "fileutils"
 require "tempfile"
 require "timeout"
+require "tmpdir"
 require "lancet"
+
+# What signatures were taken is remembered for all processes of a user's, and each run of the tests takes some that are always the same.
+ENV["TMPDIR"] = Dir.mktmpdir("lancet-tests")
+owner = Process.pid
+Minitest.after_run { FileUtils.rm_rf(ENV.fetch("TMPDIR")) if Process.pid == owner }
 
 class LancetTest < Minitest::Test
   # Nothing here takes longer unless something hangs.
@@ -39,7 +46,7 @@ class LancetTest < Minitest::Test
         #!/usr/bin/env ruby
         $stdout.sync = true
         exit unless fork.nil?
-        puts %({"lancet":"0","protocol":3,"pid":\#{Process.pid}})
+        puts %({"lancet":"0","protocol":4,"pid":\#{Process.pid}})
         #{companion}
       RUBY
       file.close
@@ -94,6 +101,11 @@ class LancetTest < Minitest::Test
   # A class without a name is another one in each run.
   def anonymous(type)
     type.sub(/:0x\h+/, "")
+  end
+
+  # The data of a page.
+  def data_of(page)
+    JSON.parse(page[%r{<script type="application/json" id="data">(.*?)</script>}m, 1])
   end
 
   def companion_pid

@@ -240,8 +240,25 @@ class Requests(unittest.TestCase):
                     self.assertEqual(asyncio.run(self.asgi("/work/1", value[1]))[0], 200)
                     self.assertEqual(asyncio.run(self.asgi("/awaits/1", value[2]))[0], 200)
 
+    def test_the_page(self):
+        sign = lambda: lancet.django.signature(SECRET, "GET", "/lancet")  # noqa: E731
+        self.with_settings(page=True, secret=SECRET, calls=False)
+        for ask in (self.wsgi, lambda *words: asyncio.run(self.asgi(*words))):
+            application = (get_wsgi_application if ask == self.wsgi else get_asgi_application)()
+            value = sign()
+            found = [ask("/lancet", header, application) for header in (None, value, value)]
+            self.assertEqual([str(status)[:3] for status, _ in found], ["404", "200", "404"])
+            headers = {name.lower(): value for name, value in found[1][1].items()}
+            self.assertIn("default-src 'none'", headers["content-security-policy"])
+        with override_settings(DEBUG=True):
+            # In development whoever asks is shown it, and each request is traced.
+            application = get_wsgi_application()
+            self.wsgi("/work/3", None, application)
+            self.assertEqual(self.wsgi("/lancet", None, application)[0], "200 OK")
+        self.assertEqual([trace.route for trace in self.told if "work" in trace.request["path"]], ["GET /work/<int:number>"])
+
     def test_settings_that_are_none(self):
-        for options in ({"sampel": 1}, {"sample": 2}, {"secret": ""}, {"secret": b"x"}, {"calls": [b"mysql"]}, {"threshold": float("nan")}, {"told": 3}):
+        for options in ({"sampel": 1}, {"page": True}, {"sample": 2}, {"secret": ""}, {"secret": b"x"}, {"calls": [b"mysql"]}, {"threshold": float("nan")}, {"told": 3}):
             self.with_settings(**options)
             with self.assertRaisesRegex(ImproperlyConfigured, "^the setting LANCET: "):
                 get_wsgi_application()

@@ -269,7 +269,7 @@ import json, os, signal, sys, time
 if os.fork():
     os._exit(0)
 program = int(sys.argv[sys.argv.index("--pid") + 1])
-print(json.dumps({{"lancet": "0", "protocol": 3, "pid": os.getpid()}}), flush=True)
+print(json.dumps({{"lancet": "0", "protocol": 4, "pid": os.getpid()}}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     def answer(**what):

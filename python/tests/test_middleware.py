@@ -20,6 +20,9 @@ from lancet import _counters, _signature, _trace
 from test_trace import pipe_with, sums
 
 SECRET = "a secret of the application"
+# What signatures were taken is remembered for all processes of a user's, and each run of the tests takes some that are always the same.
+_place = tempfile.TemporaryDirectory()
+os.environ["TMPDIR"] = _place.name
 # What a middleware asks of a trace, and what may come out of each.
 STEPS = ("begin", "pause", "resume", "as_of_now", "end", "figures")
 FAULTS = (lancet.Lost, lancet.Error, OSError, ValueError, KeyError, TypeError)
@@ -259,6 +262,28 @@ while attempts() == before:
             env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LANCET_BIN": program}
             done = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, timeout=60, check=True)
         self.assertEqual(done.stdout, b"True\n")
+
+    def test_a_signature_is_good_once_for_all_processes(self):
+        """Of several workers of a server one takes it, and a folder that is not ours alone is not believed."""
+        code = "import sys; from lancet._signature import used; print(used.is_first(sys.argv[1], sys.argv[2], ('GET', '/cart', '')))"
+
+        def take(value):
+            words = [sys.executable, "-c", code, SECRET, value]
+            done = subprocess.run(words, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stdout=subprocess.PIPE, timeout=60, check=True)
+            return done.stdout.decode().strip() == "True"
+
+        value = lancet.wsgi.signature(SECRET, "GET", "/cart")
+        self.assertEqual([take(value), take(value), _signature.used.is_first(SECRET, value, ("GET", "/cart", ""))], [True, False, False])
+        given_back = lancet.wsgi.signature(SECRET, "GET", "/cart")
+        self.assertTrue(_signature.used.is_first(SECRET, given_back, ("GET", "/cart", "")))
+        _signature.used.give_back(given_back)
+        self.assertTrue(take(given_back))
+        folder = os.path.join(os.environ["TMPDIR"], f"lancet-signed-{os.geteuid()}")
+        self.assertEqual(os.stat(folder).st_mode & 0o777, 0o700)
+        os.chmod(folder, 0o755)
+        self.addCleanup(os.chmod, folder, 0o700)
+        value = lancet.wsgi.signature(SECRET, "GET", "/cart")
+        self.assertEqual([take(value), take(value)], [True, True])
 
     def test_what_it_raises(self):
         def raises(environ, start_response):

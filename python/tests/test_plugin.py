@@ -99,7 +99,7 @@ class Plugin(unittest.TestCase):
 import json, os, sys
 if os.fork():
     os._exit(0)
-print(json.dumps({{"lancet": "0", "protocol": 3, "pid": os.getpid()}}), flush=True)
+print(json.dumps({{"lancet": "0", "protocol": 4, "pid": os.getpid()}}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     answer = {{"watch": 1}} if request["do"] == "watch" else {{"exit": 4, "said": ["7 calls are not shown"], "lost": 0}}

@@ -39,8 +39,12 @@ static double now(void) {
 
 static void pass(int me); /* stands still until it is me's turn again */
 
-/* What every thread does once it is deep enough. */
+static volatile double third = 3;
+
+/* What every thread does once it is deep enough. Every second one has computed something inexact: the flags of MXCSR differ. */
 static void work(int me) {
+    if (me & 1)
+        third = 1 / third;
     while (left > 0) {
         /* From here on every thread has its frames: page faults of the first round do not count. */
         if (left-- == measured)

@@ -1,8 +1,10 @@
 /* Switches in C, one row per way, CPU time of the thread: prints "name ns" per round.
  *
- * Every row does the same: a round trip carries one pointer in and back, two switches. The copying
- * rows of a ring are in ring.c. Built against what is there: see ../run. */
+ * Every row does the same: a round trip carries one pointer in and back, two switches. The other side has
+ * computed something inexact, and this one has not, as in nearly every program: the flags of MXCSR differ, which matters
+ * to whoever saves and loads it. The copying rows of a ring are in ring.c. Built against what is there: see ../run. */
 #define _GNU_SOURCE
+#include <fenv.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -39,6 +41,19 @@ static double now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static volatile double third = 3;
+
+/* The first thing that the other side does. */
+static void inexact(void) {
+    third = 1 / third;
+}
+
+/* Before the other side is made: what it starts with is saved then. */
+static void exact(void) {
+    third = 3;
+    feclearexcept(FE_ALL_EXCEPT);
+}
+
 static char *stack(void) {
     char *at = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -53,6 +68,7 @@ static void row(const char *name, double from, double switches) {
 
 static void *lancet_echo(lancet_fiber *self, void *first, void *argument) {
     (void)argument;
+    inexact();
     while (first != (void *)-1)
         first = lancet_suspend(self, first);
     return NULL;
@@ -62,8 +78,10 @@ static void lancet(const char *name, unsigned flags) {
     lancet_options o = LANCET_OPTIONS_INIT;
     lancet_fiber *f;
     o.flags = flags;
+    exact();
     if (lancet_fiber_new(&f, lancet_echo, NULL, &o) != 0)
         exit(1);
+    lancet_resume(f, NULL);
     double from = now();
     for (intptr_t i = 0; i < ROUNDS; i++)
         if (lancet_resume(f, (void *)i).value != (void *)i)
@@ -72,20 +90,42 @@ static void lancet(const char *name, unsigned flags) {
     lancet_fiber_free(f);
 }
 
+/* MANY of them in turn, each on a stack of its own: what a loop around one of them has in the caches and predicts is not there. */
+#define MANY 1000
+static void lancet_many(const char *name) {
+    static lancet_fiber *all[MANY];
+    exact();
+    for (int i = 0; i < MANY; i++) {
+        if (lancet_fiber_new(&all[i], lancet_echo, NULL, NULL) != 0)
+            exit(1);
+        lancet_resume(all[i], NULL);
+    }
+    double from = now();
+    for (intptr_t i = 0; i < ROUNDS; i++)
+        if (lancet_resume(all[i % MANY], (void *)i).value != (void *)i)
+            exit(1);
+    row(name, from, 2.0 * ROUNDS);
+    for (int i = 0; i < MANY; i++)
+        lancet_fiber_free(all[i]);
+}
+
 static ucontext_t uc_main, uc_fiber;
 static void *volatile carried;
 
 static void uc_echo(void) {
+    inexact();
     for (;;)
         swapcontext(&uc_fiber, &uc_main);
 }
 
 static void swapcontexts(void) {
     char *at = stack();
+    exact();
     getcontext(&uc_fiber);
     uc_fiber.uc_stack.ss_sp = at;
     uc_fiber.uc_stack.ss_size = STACK;
     makecontext(&uc_fiber, uc_echo, 0);
+    swapcontext(&uc_main, &uc_fiber);
     double from = now();
     for (intptr_t i = 0; i < ROUNDS / 10; i++) {
         carried = (void *)i;
@@ -100,6 +140,7 @@ static void swapcontexts(void) {
 static jmp_buf jb_main, jb_fiber;
 
 static void jb_echo(void) {
+    inexact();
     if (_setjmp(jb_fiber) == 0)
         swapcontext(&uc_fiber, &uc_main);
     for (;;)
@@ -109,6 +150,7 @@ static void jb_echo(void) {
 
 static void setjmps(void) {
     char *at = stack();
+    exact();
     getcontext(&uc_fiber);
     uc_fiber.uc_stack.ss_sp = at;
     uc_fiber.uc_stack.ss_size = STACK;
@@ -137,6 +179,7 @@ static void sigmasks(void) {
 
 #ifdef HAVE_MINICORO
 static void minicoro_echo(mco_coro *self) {
+    inexact();
     for (;;) {
         void *value;
         mco_pop(self, &value, sizeof value);
@@ -146,6 +189,7 @@ static void minicoro_echo(mco_coro *self) {
 }
 
 static void minicoro_bare(mco_coro *self) {
+    inexact();
     for (;;)
         mco_yield(self);
 }
@@ -153,6 +197,7 @@ static void minicoro_bare(mco_coro *self) {
 static void minicoro(const char *name, void (*body)(mco_coro *), int carry) {
     mco_desc desc = mco_desc_init(body, STACK);
     mco_coro *co;
+    exact();
     if (mco_create(&co, &desc) != MCO_SUCCESS)
         exit(1);
     double from = now();
@@ -171,12 +216,14 @@ static void minicoro(const char *name, void (*body)(mco_coro *), int carry) {
 
 #ifdef HAVE_BOOST
 static void boost_echo(transfer_t t) {
+    inexact();
     for (;;)
         t = jump_fcontext(t.from, t.data);
 }
 
 static void boost(void) {
     char *at = stack();
+    exact();
     fcontext_t to = make_fcontext(at + STACK, STACK, boost_echo);
     double from = now();
     for (intptr_t i = 0; i < ROUNDS; i++) {
@@ -200,6 +247,7 @@ int main(int argc, char **argv) {
         lancet(words, LANCET_KEEP_FP);
         if (argc > 2)
             continue;
+        lancet_many("c-static-many");
         swapcontexts();
         setjmps();
         sigmasks();

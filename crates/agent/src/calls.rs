@@ -86,6 +86,7 @@ routine::routines! {
     gate = CONTROL_PAGE,
     offset = core::mem::offset_of!(wire::ControlPage, calls),
     rooms = session::CALLS,
+    blocks = blocks::LAYOUT,
 }
 
 const _: () = {

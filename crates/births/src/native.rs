@@ -10,30 +10,26 @@
 
 pub mod attached;
 mod family;
+mod life;
+mod wrappers;
 
-use crate::analysis::{Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
+use crate::analysis::{BLOCK, Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
 use family::Family;
 use frames::live::loaded::Modules;
 use hooks::rings::{BlockCounts, BlockSite};
-use hooks::{Options, Says, Tracing};
+use hooks::{Tracing, Wanted};
 use inject::Timing;
 use inject::image::Image;
-use inject::lifecycle::{Stage, Turn, Watched, leave_past_events};
-use inject::tracee::{Happening, Tracee};
+use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::guest;
 use process::maps::Maps;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use wire::calls::want;
+use wrappers::Wrappers;
 
-/// Bytes of a thread's ring, in which there is nothing but who the thread is.
-const RING: u64 = 1 << 16;
-/// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
-const MOST_WAIT: Duration = Duration::from_millis(100);
-/// How long the process may stand still at once while hooks are set.
-const MAX_STOP: Duration = Duration::from_millis(10);
 /// Time between two looks that nobody has asked for, and how many times as long as a look it is at least.
 const LOOKED: Duration = Duration::from_secs(1);
 const LOOK_SHARE: u32 = 50;
@@ -50,14 +46,19 @@ pub struct Shared {
 pub enum Event {
     /// It is left before its time, and why.
     Leaving(i32, String),
+    /// It is a program that was started, and is left because its blocks cannot be counted.
+    Uncounted(Error),
 }
 
 /// A process whose blocks are counted.
 pub struct Native {
     tracing: Tracing,
     allocator: Arc<str>,
+    wrappers: Wrappers,
     command: Vec<String>,
     names: HashMap<u64, Arc<Frame>>,
+    /// Lines of the script, by their places in [`Rings::places`](hooks::rings::Rings::places).
+    lines: Vec<Arc<Frame>>,
     /// The counts of the last look.
     counts: BlockCounts,
     /// What was lost until the last look.
@@ -72,64 +73,85 @@ pub struct Native {
     parted: bool,
     to_leave: bool,
     over: bool,
-    /// None: it is not traced between stops.
+    /// The main thread of the program that was started. Of any other process none is traced between stops.
     tracee: Option<Tracee>,
+    /// The exit code with which that has ended.
+    code: Option<i32>,
     /// What stays in it, and why.
     stays: Option<String>,
 }
 
 impl Native {
-    /// Opens a process and counts its blocks from then on.
-    fn start(pid: i32, image: &Image) -> Result<Self> {
-        let options = Options {
-            ring_size: RING,
-            most_wait: MOST_WAIT,
-            room: 0,
-            line_tests: Vec::new(),
-            line_policy: 0,
-            passed_over: 0,
-            follow: false,
-            system_calls_alone: false,
-            max_stop: MAX_STOP,
-        };
-        let mut tracing = Tracing::open(pid, image, options)?;
-        let Family {
-            others,
-            allocator,
-            grain,
-            wanted,
-        } = Family::of(pid, tracing.functions())?;
-        let refused = tracing.count_blocks(grain, wanted)?;
-        let mut refused_ones = refused.iter();
-        if let Some(one) = refused_ones.find(|one| family::is_needed(&one.function.name)) {
-            return Err(Error::Hook {
-                pid,
-                function: one.function.name.clone(),
-                reason: one.reason.to_string(),
-            });
-        }
-        let others = others.iter().map(|name| Loss {
-            what: Lost::BirthsAndDeaths,
-            count: None,
-            text: format!("blocks of {name} are not counted: it has an allocator of its own, and those of {allocator} are counted"),
-        });
-        let lacking = others.chain(refused.iter().map(not_hooked)).collect();
-        Ok(Native {
+    /// Nothing of it is counted yet.
+    fn new(tracing: Tracing) -> Self {
+        Native {
+            command: guest::command_words(tracing.pid()),
             tracing,
-            allocator,
-            command: guest::command_words(pid),
+            allocator: "".into(),
+            wrappers: Wrappers::default(),
             names: HashMap::new(),
+            lines: Vec::new(),
             counts: BlockCounts::default(),
             losses: Vec::new(),
-            lacking,
+            lacking: Vec::new(),
             looked: (Instant::now(), Duration::ZERO),
             silenced: false,
             parted: false,
             to_leave: false,
             over: false,
             tracee: None,
+            code: None,
             stays: None,
-        })
+        }
+    }
+
+    /// Finds the functions whose blocks are counted, and prepares the process for that.
+    fn family(&mut self) -> Result<Vec<Wanted>> {
+        let Family {
+            others,
+            allocator,
+            grain,
+            mut wanted,
+        } = Family::of(self.pid(), self.tracing.functions())?;
+        wanted.extend(new(&mut self.wrappers, &self.tracing));
+        // The script's line says who has called, where a VM runs whose frames can be read.
+        if !self.tracing.vm().is_empty() && self.tracing.no_lines().is_none() {
+            let taking = wanted.iter_mut().filter(|one| one.blocks.is_taking());
+            taking.for_each(|one| one.want |= want::PLACE);
+        }
+        self.tracing.prepare_blocks(grain)?;
+        self.lacking = others
+            .iter()
+            .map(|name| Loss {
+                what: Lost::BirthsAndDeaths,
+                count: None,
+                text: format!("blocks of {name} are not counted: it has an allocator of its own, and those of {allocator} are counted"),
+            })
+            .collect();
+        self.allocator = allocator;
+        Ok(wanted)
+    }
+
+    /// Notes which functions could not be hooked.
+    ///
+    /// # Errors
+    /// One of them is needed.
+    fn note_refused(&mut self, refused: &[hooks::Refused]) -> Result<()> {
+        let mut refused_ones = refused.iter();
+        if let Some(one) = refused_ones.find(|one| family::is_needed(&one.function.name)) {
+            return Err(Error::Hook {
+                pid: self.pid(),
+                function: one.function.name.clone(),
+                reason: one.reason.to_string(),
+            });
+        }
+        self.lacking.extend(refused.iter().map(not_hooked));
+        Ok(())
+    }
+
+    /// Whether its blocks are counted: a program that has just begun has no allocator yet.
+    fn counts(&self) -> bool {
+        !self.allocator.is_empty()
     }
 
     /// The process id.
@@ -167,6 +189,15 @@ impl Native {
         let began = Instant::now();
         let counts = self.tracing.blocks()?;
         self.name(&counts);
+        let known = self.lines.len();
+        let new = self.tracing.rings().places().iter().skip(known);
+        self.lines.extend(new.map(|line| {
+            Arc::new(Frame {
+                path: line.path.as_str().into(),
+                line: line.line,
+                method: line.name.as_str().into(),
+            })
+        }));
         let lost = self.tracing.rings().losses()?;
         self.losses.clone_from(&self.lacking);
         self.lose(Lost::Births, counts.unnoted, "blocks are not counted: there was no memory for what is noted of them, there are more places than lancet tells apart, or where the block is could not be read");
@@ -202,8 +233,9 @@ impl Native {
         Ok(())
     }
 
-    /// Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
+    /// Reads the lines of scripts. Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
     fn keep_up(&mut self) -> Result<()> {
+        self.tracing.take_lines()?;
         let (at, took) = self.looked;
         if at.elapsed() >= LOOKED.max(took * LOOK_SHARE) {
             self.tracing.bound_blocks()?;
@@ -233,10 +265,7 @@ impl Native {
             return;
         }
         let memory = &**self.tracing.memory();
-        let Ok(maps) = Maps::read(self.pid()) else {
-            return;
-        };
-        let Ok(modules) = Modules::of_guest(self.pid(), &maps, memory) else {
+        let Some(modules) = modules(&self.tracing) else {
             return;
         };
         for caller in new {
@@ -269,37 +298,14 @@ impl Native {
         }
     }
 
-    /// Handles the notices of its threads.
-    fn handle_notices(&mut self, turn: &mut Turn<'_, Self>) -> Result<bool> {
-        let notices = self.tracing.notices()?;
-        for notice in &notices {
-            let ours = notice.pid == self.pid();
-            match notice.says {
-                Says::Ends(_) | Says::Exec if ours => self.parted = self.look().is_ok(),
-                Says::ExecFailed if ours => self.parted = false,
-                Says::Locks { program } => {
-                    if let Some(why) = self.tracing.is_locked_out(notice, program) {
-                        turn.tell(Event::Leaving(self.pid(), why));
-                        // The thread waits until the process has been left.
-                        self.to_leave = true;
-                        return Ok(true);
-                    }
-                }
-                _ => {}
-            }
-            self.tracing.handled_notice(notice)?;
-        }
-        Ok(!notices.is_empty())
-    }
-
-    /// Handles that libraries have come or gone.
-    fn follow(&mut self) -> Result<()> {
-        // What is unloaded must have its names before.
-        let _ = self.look();
-        let wanted = |tracing: &Tracing| family::new(tracing.functions());
-        let refused = self.tracing.follow(wanted, Vec::new())?;
-        self.lacking.extend(refused.iter().map(not_hooked));
-        Ok(())
+    /// The function of a site, and the script's line.
+    fn frames(&self, site: &BlockSite, nowhere: &Arc<Frame>) -> Vec<Arc<Frame>> {
+        let function = self.names.get(&site.caller).unwrap_or(nowhere).clone();
+        let line = site.line.and_then(|line| self.lines.get(line));
+        [Some(function), line.cloned()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// The last look as a census; `watch` is its number, `since` when it began.
@@ -310,8 +316,8 @@ impl Native {
             method: "code that is not named".into(),
         });
         let site = |site: &BlockSite| SiteCount {
-            frames: vec![self.names.get(&site.caller).unwrap_or(&nowhere).clone()],
-            kind: KIND.into(),
+            frames: self.frames(site, &nowhere),
+            kind: BLOCK.into(),
             internal: false,
             counts: counts(site),
         };
@@ -332,6 +338,21 @@ impl Native {
     }
 }
 
+/// The process's files as they are now; `None` if they cannot be read.
+fn modules(tracing: &Tracing) -> Option<Modules> {
+    let maps = Maps::read(tracing.pid()).ok()?;
+    Modules::of_guest(tracing.pid(), &maps, &**tracing.memory()).ok()
+}
+
+/// The forms of `operator new` that must be hooked; of the others it is noted how their callers are found.
+fn new(wrappers: &mut Wrappers, tracing: &Tracing) -> Vec<Wanted> {
+    let memory = &**tracing.memory();
+    let hooked = wrappers.find(tracing.functions(), memory, || modules(tracing));
+    // A process that cannot be written to has ended.
+    let _ = tracing.pass_on(&wrappers.known);
+    hooked
+}
+
 /// A function that is not counted, because it cannot be hooked.
 fn not_hooked(one: &hooks::Refused) -> Loss {
     let name = &one.function.name;
@@ -345,109 +366,11 @@ fn not_hooked(one: &hooks::Refused) -> Loss {
     }
 }
 
-/// The type of what is counted.
-const KIND: &str = "block";
-
 fn counts(site: &BlockSite) -> Counts {
     let live = site.born.saturating_sub(site.dead);
     let bytes = site.born_bytes.saturating_sub(site.dead_bytes);
     Counts {
         allocated: site.born_bytes,
         ..Counts::of_births(site.born, live, bytes)
-    }
-}
-
-impl Watched for Native {
-    const TRACES_ALL: bool = false;
-    type Shared<'a> = Shared;
-    type Start = Infallible;
-    type Event = Event;
-    type Error = Error;
-
-    fn open(pid: i32, shared: &Shared) -> Result<Self> {
-        Native::start(pid, &shared.image)
-    }
-
-    fn at_exec(
-        tracee: Tracee,
-        _: bool,
-        _: &Shared,
-    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
-        Ok(Stage::Plain(tracee))
-    }
-
-    fn go_on(start: &Infallible, _: &mut Tracee) -> Result<()> {
-        match *start {}
-    }
-
-    fn proceed(
-        start: Infallible,
-        _: Tracee,
-        _: bool,
-        _: &Shared,
-    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
-        match start {}
-    }
-
-    fn leave_start(start: &mut Infallible) -> Result<()> {
-        match *start {}
-    }
-
-    fn opened(&self, _: &mut dyn inject::lifecycle::Observer<Self>) {}
-
-    fn tracee(&mut self) -> &mut Option<Tracee> {
-        &mut self.tracee
-    }
-
-    fn stands(&mut self, _: Happening, _: &Shared, _: &mut Turn<'_, Self>) {}
-
-    fn is_unseen(&mut self) {
-        self.over = true;
-    }
-
-    fn poll(&mut self, _: &Shared, turn: &mut Turn<'_, Self>) -> bool {
-        if self.over {
-            return false;
-        }
-        if let Ok(Some(_)) = self.tracing.end_silence() {
-            self.silenced = true;
-        }
-        let any = self.handle_notices(turn).unwrap_or(false);
-        // That it has ended is seen below; what cannot be read is said at the next look.
-        let _ = self.keep_up();
-        if self.tracing.has_news().unwrap_or(false)
-            && let Err(error) = self.follow()
-            && !error.is_left()
-        {
-            turn.tell(Event::Leaving(self.pid(), error.to_string()));
-            self.to_leave = true;
-        }
-        if !self.tracing.is_alive() || self.tracing.is_replaced() {
-            self.over = true;
-        }
-        any
-    }
-
-    fn is_to_leave(&self) -> bool {
-        self.to_leave
-    }
-
-    fn is_over(&self) -> bool {
-        self.over
-    }
-
-    fn code(&self) -> Option<i32> {
-        None
-    }
-
-    fn leave(&mut self) -> Result<()> {
-        if self.over {
-            return Ok(());
-        }
-        // What is known when the gate closes stays known.
-        let _ = self.tracing.end_silence();
-        let left = leave_past_events(None, || self.tracing.leave())?;
-        self.stays = left.map(|stays| self.tracing.why(stays));
-        Ok(())
     }
 }

@@ -16,7 +16,11 @@
 //! | `gathered` | which threads wait in one function, and who is further in its caller? |
 //! | `name_lookup` | which name does a thread ask a name server for? |
 //! | `recorder` | which memory does a reader ask for? |
+//! | `look` | what one look tells |
 //! | `open` | one process, looked at |
+//! | `stopped` | its threads that run, stopped and copied |
+//! | `running` | the same without a stop: copied on their processors |
+//! | `noted` | does a copy of these hold all that is asked for? |
 //! | `core` | the same from a core file |
 //!
 //! All of it reads copies (`process::snapshot`), because the guest runs on meanwhile.
@@ -27,14 +31,18 @@ pub mod circles;
 pub mod core;
 pub mod gathered;
 pub mod loaded;
+mod look;
 mod merge;
 mod name_lookup;
+mod noted;
 pub mod open;
 mod owners;
 mod recorder;
 pub mod repeats;
+mod running;
 pub mod scripts;
 pub mod stack;
 mod standstill;
 pub mod state;
+mod stopped;
 pub mod unwind;

@@ -3,16 +3,28 @@
 //!
 //! A look sees each thread at one moment. Of a thread that is on a processor then the stack is a sample: looked at often enough, the share of
 //! samples with a function in them is its share of the processor time. A thread that waits for a processor is none: it is where it woke up as
-//! a rule, in a call that takes next to no time. What sleeps is not sampled either; where it waits is what `lancet stack --for` answers.
+//! a rule, in a call that takes next to no time. What sleeps is counted apart, with what it waits for ([`waits`]); [`Profile::shown`] takes
+//! these into the samples, as functions that are called last.
 //!
 //! A sample has the script's frames, outermost first, and beyond them the native function that the innermost of them has called, if it has:
 //! of `Array#pack` it is the function of libruby that works. A thread that runs no script has all its native frames.
 
+mod around;
 pub mod difference;
+mod frame;
 mod grouped;
+mod mode;
+mod sampled;
 pub mod saved;
+mod threads;
+mod views;
+pub mod waits;
 
+pub use around::Around;
+pub use frame::{Frame, Function, Kind};
 pub use grouped::By;
+pub use mode::Mode;
+pub use sampled::script;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -20,54 +32,22 @@ use std::rc::Rc;
 use process::processors::are_several;
 use process::snapshot::Activity;
 
-use crate::live::loaded::Modules;
 use crate::live::open::{Live, Look};
-use crate::live::scripts::Script;
-use crate::live::stack::{Line, Stack};
-use crate::live::unwind::End;
 
-/// Frames of all different stacks together, beyond which of a new stack only the innermost frame is counted (4 MiB).
-const MOST_FRAMES: usize = 1_000_000;
-
-/// Different frames, and bytes of their names and paths, that are told apart; samples in others are counted as [`OTHERS`].
-const MOST_KINDS: usize = 100_000;
-const MOST_BYTES: usize = 32 << 20;
-
-/// The innermost frame of a sample for which there is no more room.
-const OTHERS: &str = "(others: too many different functions)";
-
-/// Frames that are kept of a stack, the innermost ones.
-const DEEPEST: usize = 1_000;
-
-/// A function, by what tells it apart from others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Function {
-    /// With the class that has it, where that is known.
-    pub name: String,
-    /// The path of the script, or the name of the program or library; empty for a function of C that the language shows among its own.
-    pub file: String,
-    /// Whether it is native code.
-    pub native: bool,
-}
-
-/// A frame of a sample.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Frame {
-    /// The function that this is a call of.
-    pub function: Function,
-    /// The line of the script that runs, from 1; 0 for native code.
-    pub line: u32,
-    /// Whether its file belongs to a library or to the VM, not to the program.
-    pub library: bool,
-}
+use frame::{Known, MOST_FRAMES};
+use sampled::frames;
+use threads::{Did, Threads};
+use waits::{Wait, Waits};
 
 /// The samples of many looks.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// How often all processes were looked at.
     pub rounds: u64,
-    /// How many samples there are: how often a thread was seen on a processor.
+    /// How many samples there are: how often a thread was seen that did what is shown ([`Mode`]); on a processor, unless chosen otherwise.
     pub samples: u64,
+    /// How often a thread was seen on a processor.
+    pub ran: u64,
     /// Samples of which it is not known whether the thread was on a processor or waited for one.
     pub unsure: u64,
     /// How often a thread was seen that waited for a processor.
@@ -78,10 +58,12 @@ pub struct Profile {
     pub cut: u64,
     /// What its functions are.
     by: By,
-    kinds: Vec<Frame>,
-    numbers: HashMap<Frame, u32>,
-    /// Bytes of the names and paths in `kinds`.
-    bytes: usize,
+    /// What its samples are.
+    mode: Mode,
+    /// What threads waited for.
+    pub waits: Waits,
+    threads: Threads,
+    known: Known,
     /// By the numbers of their frames.
     stacks: HashMap<Rc<[u32]>, u64>,
     /// Frames of all `stacks`.
@@ -108,40 +90,70 @@ pub struct Row<'a> {
 }
 
 impl Profile {
-    /// Adds what one look at a process saw. Where lancet may run on a single processor nobody else is on it when lancet looks, so there all that
-    /// want one count.
-    pub fn add_look(&mut self, live: &Live, look: &Look) {
+    /// Adds what one look at a process saw; `waits` says what the thread of a stack, by its number, waits for. Where lancet may run on a single
+    /// processor nobody else is on it when lancet looks, so there all that want one count.
+    pub fn add_look(
+        &mut self,
+        pid: i32,
+        live: &Live,
+        look: &Look,
+        waits: &dyn Fn(usize) -> Option<Wait>,
+    ) {
         let told_apart = *self.told_apart.get_or_insert_with(are_several);
         let interpreters = live.interpreters();
-        for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
+        self.queued += look.queued.len() as u64;
+        self.waits.begin(pid);
+        let threads = look.stacks.iter().enumerate();
+        for (number, stack) in threads.filter(|(_, stack)| stack.parked.is_none()) {
             let state = stack.state.as_ref();
             let stopped = state.is_none_or(|state| state.stopped);
             let sleeps = state.is_some_and(|state| state.wait.is_some());
-            let is_kept = look.kept.contains(&stack.thread.tid);
+            let tid = stack.thread.tid;
+            let vm = state.and_then(|state| state.vm.as_ref());
+            let name = vm.and_then(|vm| vm.name.as_deref());
+            let name = name.unwrap_or(&stack.thread.name);
+            let is_kept = look.kept.contains(&tid);
             match stack.thread.activity {
-                _ if stopped || is_kept => self.slept += 1,
+                _ if stopped => self.slept += 1,
+                activity if is_kept || activity != Activity::Ran && sleeps => {
+                    self.slept += 1;
+                    // What it does, and where, was found out when it was read.
+                    let again = if is_kept {
+                        self.waits.add_again(tid)
+                    } else {
+                        None
+                    };
+                    let is_at_work = again.or_else(|| {
+                        let wait = waits(number)?;
+                        let frames = frames(live.modules(), &interpreters, stack);
+                        Some(self.waits.add(tid, waits::waiting(frames), wait))
+                    });
+                    if is_at_work == Some(true) {
+                        self.threads.add(name, Did::Waited, 1);
+                    }
+                }
                 Activity::Slept => self.slept += 1,
-                Activity::Queued | Activity::Unknown if sleeps => self.slept += 1,
                 Activity::Queued if told_apart => self.queued += 1,
                 activity => {
                     self.unsure += u64::from(activity != Activity::Ran);
+                    self.threads.add(name, Did::Ran, 1);
                     self.add(frames(live.modules(), &interpreters, stack));
                 }
             }
         }
+        self.waits.end(pid);
     }
 
     /// Adds a sample; the outermost frame comes first.
     pub fn add(&mut self, frames: Vec<Frame>) {
+        self.ran += 1;
         self.add_times(frames, 1);
     }
 
     /// Adds `times` samples with the same frames.
     fn add_times(&mut self, mut frames: Vec<Frame>, times: u64) {
         self.samples += times;
-        let beyond = frames.len().saturating_sub(DEEPEST);
-        frames.drain(..beyond);
-        let stack: Rc<[u32]> = frames.into_iter().map(|frame| self.number(frame)).collect();
+        let stack = self.known.stack(&mut frames);
         let has_room = |profile: &Profile, stack: &Rc<[u32]>| {
             profile.stacks.contains_key(stack) || profile.frames + stack.len() <= MOST_FRAMES
         };
@@ -160,27 +172,6 @@ impl Profile {
         *count += times;
     }
 
-    /// Returns the number of a frame; a new one's if there is room.
-    fn number(&mut self, frame: Frame) -> u32 {
-        if let Some(number) = self.numbers.get(&frame) {
-            return *number;
-        }
-        let size = frame.function.name.len() + frame.function.file.len();
-        let is_full = self.kinds.len() >= MOST_KINDS || self.bytes + size > MOST_BYTES;
-        let frame = match is_full {
-            true => named(OTHERS),
-            false => {
-                self.bytes += size;
-                frame
-            }
-        };
-        let kinds = &mut self.kinds;
-        *self.numbers.entry(frame).or_insert_with_key(|frame| {
-            kinds.push(frame.clone());
-            kinds.len() as u32 - 1
-        })
-    }
-
     /// Returns the different stacks, outermost frame first, and how often each was seen, in an order that does not change.
     pub fn stacks(&self) -> Vec<(Vec<&Frame>, u64)> {
         let mut stacks: Vec<_> = self.each_stack().collect();
@@ -189,15 +180,8 @@ impl Profile {
     }
 
     fn each_stack(&self) -> impl Iterator<Item = (Vec<&Frame>, u64)> {
-        let frames = |stack: &Rc<[u32]>| {
-            stack
-                .iter()
-                .map(|number| &self.kinds[*number as usize])
-                .collect()
-        };
-        self.stacks
-            .iter()
-            .map(move |(stack, count)| (frames(stack), *count))
+        let stacks = self.stacks.iter();
+        stacks.map(|(stack, count)| (self.known.frames(stack), *count))
     }
 
     /// Returns the functions, those first that were innermost most often.
@@ -294,10 +278,11 @@ impl Profile {
     }
 
     /// The counts that a file has.
-    fn counts(&self) -> [u64; 6] {
+    fn counts(&self) -> [u64; 7] {
         [
             self.rounds,
             self.samples,
+            self.ran,
             self.unsure,
             self.queued,
             self.slept,
@@ -305,10 +290,11 @@ impl Profile {
         ]
     }
 
-    fn counts_mut(&mut self) -> [&mut u64; 6] {
+    fn counts_mut(&mut self) -> [&mut u64; 7] {
         [
             &mut self.rounds,
             &mut self.samples,
+            &mut self.ran,
             &mut self.unsure,
             &mut self.queued,
             &mut self.slept,
@@ -338,94 +324,6 @@ impl<'a> Row<'a> {
     pub fn line(&self) -> Option<u32> {
         let counts = self.lines.iter().map(|(line, count)| (*line, *count));
         most(counts).map(|(line, _)| line)
-    }
-}
-
-/// Returns the frames of a stack as a sample has them.
-fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -> Vec<Frame> {
-    let scripts: Vec<&Script> = stack.scripts().filter(|script| script.is_known()).collect();
-    let of_line = |line: &Line| {
-        let frame = native(modules, line);
-        let is_interpreter = line
-            .module
-            .is_some_and(|module| interpreters.contains(&module));
-        Frame {
-            library: frame.library || is_interpreter,
-            ..frame
-        }
-    };
-    if scripts.is_empty() {
-        let mut frames: Vec<Frame> = stack.lines.iter().rev().map(of_line).collect();
-        if stack.end != End::Whole {
-            frames.insert(0, named("(outer frames not found)"));
-        }
-        return frames;
-    }
-    // Frames of the VM's own code that runs the script have the script's frames with them.
-    let inner = stack
-        .lines
-        .iter()
-        .take_while(|line| line.scripts.is_empty());
-    let called = inner
-        .last()
-        .is_some()
-        .then(|| stack.lines.first())
-        .flatten();
-    let named = called.filter(|line| {
-        let function = line.function.as_ref();
-        function.is_some_and(|function| function.name.is_some())
-    });
-    // It is the interpreter's or an extension's: the program is its script.
-    let of_library = |line: &Line| Frame {
-        library: true,
-        ..of_line(line)
-    };
-    let scripts = scripts.into_iter().rev().map(script);
-    scripts.chain(named.map(of_library)).collect()
-}
-
-fn script(script: &Script) -> Frame {
-    Frame {
-        function: Function {
-            name: script.full_name().to_owned(),
-            file: script.path.clone(),
-            native: false,
-        },
-        line: script.line,
-        library: script.is_library(),
-    }
-}
-
-fn native(modules: &Modules, line: &Line) -> Frame {
-    let loaded = line.module.and_then(|module| modules.get(module));
-    let function = line.function.as_ref();
-    let name = function.and_then(|function| function.name.clone());
-    let place = || {
-        let start = function?.start.wrapping_sub(loaded?.bias);
-        Some(format!("{start:#x}"))
-    };
-    Frame {
-        function: Function {
-            name: name.or_else(place).unwrap_or_else(|| "?".to_owned()),
-            file: loaded.map_or_else(String::new, |loaded| loaded.name().to_owned()),
-            native: true,
-        },
-        line: 0,
-        library: loaded
-            .is_none_or(|loaded| loaded.is_c_library() || loaded.name().starts_with("lib")),
-    }
-}
-
-/// What stands for frames that are not known.
-fn named(name: &str) -> Frame {
-    Frame {
-        function: Function {
-            name: name.to_owned(),
-            file: String::new(),
-            native: true,
-        },
-        line: 0,
-        library: true,
     }
 }
 

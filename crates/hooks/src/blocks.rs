@@ -2,14 +2,15 @@
 
 use crate::rings::{BlockCounts, Events, RingEvent, ShortCall};
 use crate::tracing::Tracing;
-use crate::wanted::{Refused, Wanted};
+use crate::wanted::Wanted;
 use inject::seccomp;
 use process::error::{Error, Result};
 use process::functions::Function;
 use process::status_file::StatusFile;
 use process::{control_group, limits, proc_file};
 use std::mem::offset_of;
-use wire::calls::blocks::{Blocks, Book, Effect, FORGOTTEN, TALLY_BYTES, table_bytes};
+use std::ops::Range;
+use wire::calls::blocks::{Blocks, Book, Effect, FORGOTTEN, TALLY_BYTES, WRAPPERS, table_bytes};
 use wire::calls::{Calls, FORGET_BLOCKS, want};
 
 /// Words of a ring that are read at once; of hooks that count, rings have nothing but the names of threads.
@@ -22,6 +23,15 @@ const HIDDEN: u64 = 64 << 20;
 const LEAST: u64 = 2 << 20;
 /// Most calls of the agent by which all is forgotten: each does one part of a book at least, of which it has these at most.
 const MOST_CALLS: usize = 3 * (1 + 2 * 4096);
+
+/// Code of a function that takes blocks for its caller, like `operator new`, whose own calls return into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrapper {
+    /// The addresses that its calls return to.
+    pub returns: Range<u64>,
+    /// How far above the place of such an address on the stack its own return address is.
+    pub depth: u64,
+}
 
 impl Wanted {
     /// A function of an allocator, whose blocks are counted.
@@ -36,12 +46,11 @@ impl Wanted {
 }
 
 impl Tracing {
-    /// Counts the blocks of these functions ([`Wanted::blocks`]) from now on; two of them begin at least 2 to the power of `grain` bytes apart.
-    /// Returns those that cannot be hooked, with the reason.
+    /// Prepares the process for hooks that count blocks ([`Wanted::blocks`]), of which two begin at least 2 to the power of `grain` bytes apart.
     ///
     /// # Errors
     /// There is no room for what is noted, the process locks its memory, or a filter of it does not allow what hooks need.
-    pub fn count_blocks(&mut self, grain: u64, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+    pub fn prepare_blocks(&self, grain: u64) -> Result<()> {
         let pid = self.pid();
         let refused = |reason| Err(Error::NotAGuest { pid, reason });
         if StatusFile::of(pid).is_ok_and(|status| status.bytes("VmLck").unwrap_or(0) != 0) {
@@ -62,7 +71,29 @@ impl Tracing {
                 "its limit of address space (RLIMIT_AS, RLIMIT_DATA, or overcommit_memory=2) leaves too little for what is noted of its blocks",
             );
         }
-        self.set(wanted)
+        Ok(())
+    }
+
+    /// Blocks that these functions take are their callers', as far as none of their calls was seen yet. Of those behind the first
+    /// [`WRAPPERS`] that is not so.
+    ///
+    /// # Errors
+    /// The process cannot be written to.
+    pub fn pass_on(&self, wrappers: &[Wrapper]) -> Result<()> {
+        for number in 0..WRAPPERS {
+            let place = offset_of!(Blocks, wrappers) + number * size_of::<[u64; 2]>();
+            let Range { start, end } = match wrappers.get(number) {
+                Some(wrapper) => {
+                    let depth = offset_of!(Blocks, depths) + number * 8;
+                    self.set_block_field(depth, wrapper.depth.saturating_sub(8))?;
+                    wrapper.returns.clone()
+                }
+                None => 0..0,
+            };
+            self.set_block_field(place, start)?;
+            self.set_block_field(place + 8, end)?;
+        }
+        Ok(())
     }
 
     /// Bounds what is noted of blocks by what is left to the process now: pages that are touched, and addresses that are mapped. Returns both.
@@ -100,9 +131,16 @@ impl Tracing {
 
     /// Returns the blocks that were counted so far.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        // Nothing of what is in the rings is about blocks.
-        self.rings.for_each_of_ring(MOST, &mut Nothing)?;
+        self.take_lines()?;
         self.rings.blocks()
+    }
+
+    /// Reads the lines of scripts that threads have told since, before there is no more room for others.
+    pub fn take_lines(&mut self) -> Result<()> {
+        self.rings.look()?;
+        // Nothing else is in the rings of hooks that count blocks.
+        self.rings.for_each_of_ring(MOST, &mut Nothing)?;
+        Ok(())
     }
 
     /// Gives the memory of what was counted back, when no hook counts. The main thread stands still for each part of it.

@@ -83,6 +83,7 @@ mod vforks;
 mod wanted;
 
 pub use areas::map_near;
+pub use blocks::Wrapper;
 pub use bound::{Cost, MAX_STOP};
 pub use lifting::{lift_left, mend};
 pub use notices::{Notice, Says};

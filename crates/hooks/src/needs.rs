@@ -2,6 +2,7 @@
 
 use crate::wanted::Wanted;
 use routine::frame::{MOST_COPIED, flags};
+use wire::calls::blocks::Effect;
 use wire::calls::{Hook, want};
 
 /// The flag of a function that may return in a child.
@@ -19,6 +20,16 @@ pub(crate) fn floats_at_return(hook: &Hook) -> u32 {
     let held = hook.want & want::HELD != 0;
     let asked = held || programs.iter().any(|[_, words]| *words != 0);
     if asked { flags::FLOATS } else { 0 }
+}
+
+/// Whether a hook that counts blocks may go the routine's short way.
+pub(crate) fn short_way_of_blocks(hook: &Hook) -> u32 {
+    let counts = hook.want & (want::BLOCKS | want::PLACE) == want::BLOCKS;
+    if counts && Effect(hook.blocks).is_simple() {
+        flags::BLOCKS
+    } else {
+        0
+    }
 }
 
 /// Bytes of stack arguments by the function's prototype. A prototype may be wrong, and the guest must not suffer for it,

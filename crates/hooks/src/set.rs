@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
 use crate::lifting::count_us;
-use crate::needs::{described, floats_at_return, own_flags};
+use crate::needs::{described, floats_at_return, own_flags, short_way_of_blocks};
 use crate::patcher::Patcher;
 use crate::planned::{fits, is_as_planned};
 use crate::standstill::{Pages, Writes};
@@ -419,8 +419,8 @@ impl Patcher {
         hook.guard = guard.unwrap_or_default().to_words();
         hook.flags &= !flags::GUARDED;
         hook.flags |= guard.map_or(0, |_| flags::GUARDED);
-        hook.flags &= !flags::FLOATS;
-        hook.flags |= floats_at_return(hook);
+        hook.flags &= !(flags::FLOATS | flags::BLOCKS);
+        hook.flags |= floats_at_return(hook) | short_way_of_blocks(hook);
         [hook.callers, _] = self.program(edit, &wanted.callers)?;
         hook.shape = wanted.shape(hook);
         Ok(())

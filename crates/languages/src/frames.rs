@@ -44,6 +44,9 @@ pub struct Script {
     pub launcher: bool,
 }
 
+/// What is said of a VM without a table.
+pub(crate) const NO_TABLE: &str = "has no table";
+
 /// The text in place of one that cannot be read.
 const UNREADABLE: &str = "?";
 
@@ -267,6 +270,12 @@ pub trait Scripts {
     /// Returns what is to be said of how it is read; `None` where there is a table for its version.
     fn without_table(&self) -> Option<&WithoutTable> {
         None
+    }
+
+    /// Returns why what is parked is not read, as what is to be said of the VM; `None` where it is. Then [`coroutines`](Scripts::coroutines)
+    /// is not called.
+    fn no_coroutines(&self) -> Option<&'static str> {
+        self.without_table().map(|_| NO_TABLE)
     }
 
     /// Returns why frames were not read since that was asked last, where some were not.

@@ -6,6 +6,7 @@ mod frames;
 mod functions;
 mod newest_layout;
 mod objects;
+mod on_stack;
 mod owner;
 mod patch;
 mod resident;

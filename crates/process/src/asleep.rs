@@ -181,7 +181,7 @@ pub fn robust_list(tid: i32) -> Option<u64> {
 /// Finds the fs base of a thread of glibc. Its [list of robust mutexes](robust_list)
 /// begins in the same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
 /// (sysdeps/x86_64/nptl/tls.h).
-fn thread_area(tid: i32) -> Option<u64> {
+pub fn thread_area(tid: i32) -> Option<u64> {
     let head = robust_list(tid)?;
     let mut bytes = [0; LARGEST_DESCRIPTOR];
     // The page before may not be mapped; then only the part in this page is read.

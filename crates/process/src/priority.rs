@@ -11,7 +11,8 @@
 //!
 //! The other way round, a thread of lancet's that holds all threads of a guest still comes before others where it may (`FirstInLine`).
 //! Each moment in which it has no processor is one more in which the guest stands. Stopping 5,000 threads takes some 60 ms of a processor;
-//! at a load of ten on two of them that took 200 to 470 ms, and 65 to 95 ms with this.
+//! at a load of ten on two of them that took 200 to 470 ms, and 65 to 95 ms with this. So does one that looks at a guest again and again
+//! and takes little time for it: at a load of 19 on two processors half of its looks came late, and 0.5 % with this.
 
 use std::cell::Cell;
 use std::fs;
@@ -29,9 +30,9 @@ const LOWEST: i32 = 19;
 /// The thread that has made it comes before all others that want a processor, until this is dropped: it is in real time (`SCHED_FIFO`), of
 /// the lowest priority there. A niceness would not do, because it has no effect outside of a control group or a session (sched(7), "The
 /// autogroup feature"). It takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`; without them everything stays as it was. Programs that it starts meanwhile do not
-/// inherit it. While it waits it must sleep ([`is_first`]), because the thread that it waits for may be next on the same processor.
+/// inherit it. While it waits it must sleep (`is_first`), because the thread that it waits for may be next on the same processor.
 #[derive(Debug)]
-pub(crate) struct FirstInLine {
+pub struct FirstInLine {
     /// The thread, and its policy before; `None` = it stays as it was.
     before: Option<(i32, i32)>,
 }
@@ -47,6 +48,7 @@ pub(crate) fn is_first() -> bool {
 }
 
 impl FirstInLine {
+    /// From now on, if that is allowed.
     pub fn begin() -> Self {
         // SAFETY: the calls take integers.
         let (policy, tid) = unsafe { (libc::sched_getscheduler(0), libc::gettid()) };

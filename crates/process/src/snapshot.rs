@@ -98,6 +98,20 @@ impl UnwindContext {
 }
 
 impl Thread {
+    /// A thread that had a processor with these registers, and whose stack lies in `mapping`.
+    pub fn on_processor(pid: i32, tid: i32, context: UnwindContext, mapping: Range<u64>) -> Thread {
+        let own_id = || ids_of_thread(pid, tid)?.last().copied();
+        Thread {
+            tid,
+            own_id: own_id().unwrap_or(tid),
+            name: name_of(pid, tid),
+            main: tid == pid,
+            context,
+            mapping,
+            activity: Activity::Ran,
+        }
+    }
+
     /// Returns the part of its stack that is in use, red zone included; `None` if rsp is in no mapping.
     fn used_stack(&self) -> Option<Range<u64>> {
         let from = self
@@ -191,6 +205,35 @@ impl Snapshot {
         }
     }
 
+    /// Copies threads that sleep, and stops nobody; those that wake up meanwhile are not in it.
+    pub fn of_sleeping(
+        pid: i32,
+        maps: &Maps,
+        asleep: &[Asleep],
+        more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
+    ) -> Snapshot {
+        let mut snapshot = Snapshot {
+            threads: Vec::new(),
+            copies: Copies::default(),
+            asleep: Vec::new(),
+            stopped: Duration::ZERO,
+        };
+        if asleep.is_empty() {
+            return snapshot;
+        }
+        let pagemap = Pagemap::open(pid).ok();
+        let mut taking = Taking::of(pid, maps, pagemap.as_ref(), more);
+        taking.copy_sleeping(asleep.iter(), &mut snapshot.copies, &mut snapshot.threads);
+        let sleep = asleep.iter().filter(|thread| thread.sleeps_on());
+        snapshot.asleep = sleep.map(Asleep::tid).collect();
+        let sleep: HashSet<i32> = snapshot.asleep.iter().copied().collect();
+        snapshot
+            .threads
+            .retain(|thread| sleep.contains(&thread.tid));
+        taking.complete(&mut snapshot.threads);
+        snapshot
+    }
+
     /// Takes a snapshot while the threads in `still` sleep. Returns those of them that woke up, if any, and how long the others stood.
     fn take_once(
         pid: i32,
@@ -202,21 +245,10 @@ impl Snapshot {
         let asleep = &still.asleep;
         let mut copies = Copies::with_room(ROOM);
         let pagemap = Pagemap::open(pid).ok();
-        let mut taking = Taking {
-            pid,
-            shown_by: proc_file::shown_by(pid),
-            own_ids: own_ids(pid),
-            pagemap: pagemap.as_ref(),
-            maps: Cow::Borrowed(maps),
-            more,
-        };
+        let mut taking = Taking::of(pid, maps, pagemap.as_ref(), more);
         let (mut earlier, mut threads) = (Copies::default(), Vec::with_capacity(64));
-        for thread in asleep.iter().filter(|thread| thread.tid() != pid) {
-            let context = UnwindContext::of_sleeping(thread);
-            let mut copied = taking.copy(thread.tid(), context, &[], &mut earlier);
-            copied.activity = Activity::Slept;
-            threads.push(copied);
-        }
+        let others = asleep.iter().filter(|thread| thread.tid() != pid);
+        taking.copy_sleeping(others, &mut earlier, &mut threads);
         let used = taking.warm(likely, &mut copies);
         let left = asleep.iter().chain(still.kept.iter().copied());
         let left = left.map(Asleep::tid).collect();
@@ -274,7 +306,38 @@ struct Taking<'a> {
     more: &'a mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
 }
 
-impl Taking<'_> {
+impl<'a> Taking<'a> {
+    fn of(
+        pid: i32,
+        maps: &'a Maps,
+        pagemap: Option<&'a Pagemap>,
+        more: &'a mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
+    ) -> Self {
+        Taking {
+            pid,
+            shown_by: proc_file::shown_by(pid),
+            own_ids: own_ids(pid),
+            pagemap,
+            maps: Cow::Borrowed(maps),
+            more,
+        }
+    }
+
+    /// Copies threads where they sleep.
+    fn copy_sleeping<'t>(
+        &mut self,
+        asleep: impl Iterator<Item = &'t Asleep>,
+        copies: &mut Copies,
+        threads: &mut Vec<Thread>,
+    ) {
+        for thread in asleep {
+            let context = UnwindContext::of_sleeping(thread);
+            let mut copied = self.copy(thread.tid(), context, &[], copies);
+            copied.activity = Activity::Slept;
+            threads.push(copied);
+        }
+    }
+
     /// Copies a thread's stack, the ranges that are `likely` wanted with it, and what else must be copied.
     fn copy(
         &mut self,

@@ -183,6 +183,31 @@ pub fn slept_for(pid: i32, tid: i32) -> Option<Duration> {
     slept(pid, tid).map(|(time, _)| time)
 }
 
+/// Describes a descriptor of a process: the peer of a socket, which is one of `sockets`, or the target of its link in `/proc/PID/fd`.
+pub fn descriptor(pid: i32, fd: u64, sockets: &mut Sockets) -> String {
+    let fd = fd as u32;
+    let link = proc_file::path(pid, &format!("fd/{fd}"));
+    let Ok(target) = fs::read_link(link) else {
+        return format!("descriptor {fd}");
+    };
+    let target = target.to_string_lossy();
+    let of = |kind: &str| target.strip_prefix(kind)?.strip_suffix(']');
+    if let Some(inode) = of("socket:[") {
+        return inode
+            .parse()
+            .ok()
+            .and_then(|inode| sockets.describe(inode))
+            .unwrap_or_else(|| format!("socket, descriptor {fd}"));
+    }
+    if of("pipe:[").is_some() {
+        return format!("pipe, descriptor {fd}");
+    }
+    match target.strip_prefix("anon_inode:") {
+        Some(kind) => format!("{}, descriptor {fd}", kind.trim_matches(['[', ']'])),
+        None => target.into_owned(),
+    }
+}
+
 impl<'a> Waits<'a> {
     /// For process `pid`; `memory` is read for the lists that are arguments of calls.
     pub fn of(pid: i32, memory: &'a dyn Memory) -> Waits<'a> {
@@ -260,27 +285,7 @@ impl<'a> Waits<'a> {
 
     /// Describes a descriptor: the peer of a socket, or the target of its link in `/proc/PID/fd`.
     pub fn descriptor(&mut self, fd: u64) -> String {
-        let fd = fd as u32;
-        let link = proc_file::path(self.pid, &format!("fd/{fd}"));
-        let Ok(target) = fs::read_link(link) else {
-            return format!("descriptor {fd}");
-        };
-        let target = target.to_string_lossy();
-        let of = |kind: &str| target.strip_prefix(kind)?.strip_suffix(']');
-        if let Some(inode) = of("socket:[") {
-            return inode
-                .parse()
-                .ok()
-                .and_then(|inode| self.sockets.describe(inode))
-                .unwrap_or_else(|| format!("socket, descriptor {fd}"));
-        }
-        if of("pipe:[").is_some() {
-            return format!("pipe, descriptor {fd}");
-        }
-        match target.strip_prefix("anon_inode:") {
-            Some(kind) => format!("{}, descriptor {fd}", kind.trim_matches(['[', ']'])),
-            None => target.into_owned(),
-        }
+        descriptor(self.pid, fd, &mut self.sockets)
     }
 
     fn polled(&self, list: u64, count: u64) -> Vec<u64> {

@@ -7,6 +7,7 @@
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
 //! | [`patch`](mod@patch) | functions that were, would be or are replaced |
 //! | [`profile`](mod@profile) | where threads run: functions, a tree of calls, JSON, flame graphs |
+//! | [`requests`](mod@requests) | the page of requests and jobs that a program shows of itself |
 //! | [`rss`](mod@rss) | what resident memory is used for: a table, JSON |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
@@ -39,6 +40,7 @@ pub mod mem;
 mod page;
 pub mod patch;
 pub mod profile;
+pub mod requests;
 pub mod rss;
 pub mod stack;
 mod style;

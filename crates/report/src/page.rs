@@ -1,5 +1,5 @@
 //! HTML pages that stand for themselves: no network, light and dark, by keyboard too, and on paper. Used by
-//! `heap::html` and `profile::html`.
+//! `heap::html`, `profile::html` and `requests`.
 //!
 //! A page is the same for every command, but for its data and the script that shows it. The data is JSON within the page, in which `<` is
 //! escaped, and the scripts show its texts as text only; the content security policy allows nothing from elsewhere. The same data makes the
@@ -21,9 +21,24 @@ pub(crate) fn write(out: &mut dyn Write, data: &impl Serialize, script: &str) ->
     record(&mut text, data)?;
     // A text with `</script>` must not end the element that holds the data.
     let data = String::from_utf8_lossy(&text).replace('<', "\\u003c");
+    put_together(out, data.trim_end(), script)
+}
+
+/// Where the data of a [`template`] belongs.
+pub(crate) const DATA: &str = "/*DATA*/";
+
+/// The page of a command for data that somebody else puts in the place of [`DATA`]: JSON in which `<` is escaped.
+pub(crate) fn template(script: &str) -> String {
+    let mut page = Vec::new();
+    // Writing to a Vec does not fail.
+    let _ = put_together(&mut page, DATA, script);
+    String::from_utf8_lossy(&page).into_owned()
+}
+
+fn put_together(out: &mut dyn Write, data: &str, script: &str) -> io::Result<()> {
     let parts = [
         ("/*STYLE*/", include_str!("page/page.css")),
-        ("/*DATA*/", data.trim_end()),
+        (DATA, data),
         ("/*COMMON*/", include_str!("page/common.js")),
         ("/*SCRIPT*/", script),
         ("/*START*/", include_str!("page/start.js")),

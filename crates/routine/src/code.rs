@@ -14,6 +14,7 @@
 //! | `find_object` | the answers to `_dl_find_object` and `dl_iterate_phdr` |
 //! | `ask` | whether the caller's stack has room for `enter`, `leave` and `probe` |
 //! | `small` | their way over a work stack, where it has not |
+//! | `blocks` | the short way of functions whose blocks are counted |
 //! | `sets` | the sets of registers that are saved and restored |
 //!
 //! ```text
@@ -57,6 +58,7 @@
 //! look at `how`).
 
 mod ask;
+mod blocks;
 mod call_through;
 mod find_fde;
 mod find_object;
@@ -81,6 +83,7 @@ mod small;
 ///     quick_probe = quick_probe,
 ///     gate = CONTROL_PAGE, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
 ///     rooms = ROOMS,              // a static that begins with a `Rooms`
+///     blocks = LAYOUT,            // where it has what is counted of blocks: a const of type `blocks::Layout`
 /// }
 /// ```
 ///
@@ -90,7 +93,7 @@ mod small;
 macro_rules! routines {
     (enter = $enter:path, leave = $leave:path, quick_enter = $quick_enter:path, quick_leave = $quick_leave:path,
         probe = $probe:path, quick_probe = $quick_probe:path, gate = $gate:path, offset = $offset:expr,
-        rooms = $rooms:path $(,)?) => {
+        rooms = $rooms:path, blocks = $blocks:path $(,)?) => {
         $crate::__call_through!(
             $enter,
             $leave,
@@ -98,7 +101,8 @@ macro_rules! routines {
             $quick_leave,
             $gate,
             $offset,
-            $rooms
+            $rooms,
+            $blocks
         );
         $crate::__probe!($probe, $quick_probe, $gate, $offset, $rooms);
         $crate::__works!();

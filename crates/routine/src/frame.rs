@@ -88,6 +88,8 @@ pub mod flags {
     pub const GUARDED: u32 = 16;
     /// `leave` reads its [`Vectors`](super::Vectors): on a small stack too they are kept until then, their low halves.
     pub const FLOATS: u32 = 32;
+    /// The function takes a block and returns its address, or gives one back and takes nothing: it goes the short way of `code::blocks`.
+    pub const BLOCKS: u32 = 64;
 }
 
 /// Stack arguments copied where nothing is known of the function: twelve words after the six registers.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame` | what the stub, the routine and the agent's `enter` and `leave` agree on |
 //! | `code` | the routine itself, as a macro that puts it into the image that calls it |
+//! | `blocks` | where it finds what is counted of blocks |
 //! | `quick` | what is asked before `enter` and `leave`, without vector registers |
 //! | `room` | on which stack `enter`, `leave` and `probe` run |
 //! | `unwind` | how exceptions and backtraces pass through it |
@@ -14,6 +15,7 @@
 
 #![no_std]
 
+pub mod blocks;
 mod code;
 pub mod escape;
 pub mod frame;

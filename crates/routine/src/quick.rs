@@ -13,3 +13,6 @@ pub const UNSEEN: u64 = 0;
 pub const DONE: u64 = 1;
 /// `enter`, `leave` or `probe` is called.
 pub const ASK: u64 = 2;
+/// In the second word of a call's ticket: it went this way, so its vector registers are not kept. The rest of the word is the address of the
+/// thread's [`Room`](crate::Room).
+pub const MARK: u64 = 1;

@@ -56,7 +56,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Sets whether `mxcsr` and the x87 control word are saved and restored at every switch.
+    /// Sets whether the control bits of `mxcsr` and the x87 control word are saved and restored at every switch. The flags of
+    /// exceptions are the thread's, as the ABI has them.
     pub const fn keep_fp(mut self, keep: bool) -> Self {
         self.fp = keep;
         self

@@ -73,6 +73,9 @@ pub enum Helper {
     RingReserve = 131,
     RingSubmit = 132,
     RingQuery = 134,
+    /// The current task as a pointer of which the verifier knows the type.
+    CurrentTypedTask = 158,
+    TaskRegisters = 175,
     Loop = 181,
 }
 

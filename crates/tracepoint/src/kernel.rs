@@ -1,5 +1,10 @@
 //! bpf(2): maps and programs made, read and attached, and what stands in the way. Layouts: `union bpf_attr` and
-//! `struct bpf_prog_info` in include/uapi/linux/bpf.h. Used by `places`, `watch` and others here, and by crate `calls`.
+//! `struct bpf_prog_info` in include/uapi/linux/bpf.h. Used by `places`, `watch` and others here, and by the crates `calls` and `frames`.
+
+mod on_demand;
+mod types;
+
+pub use on_demand::OnDemand;
 
 use crate::assembler::Program;
 use crate::processors::processors;
@@ -7,6 +12,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use types::types;
 
 /// Why calls cannot be seen by BPF.
 #[derive(Debug, thiserror::Error)]
@@ -242,7 +248,7 @@ impl Map {
         [key, value, room]: [usize; 3],
         entries: u32,
     ) -> Result<Self, Refused> {
-        let mut asked = MakeMap {
+        let asked = MakeMap {
             kind: kind as u32,
             key: key as u32,
             value: value as u32,
@@ -250,14 +256,33 @@ impl Map {
             name: name_of(name),
             ..MakeMap::default()
         };
+        Map::made(asked, room)
+    }
+
+    /// Makes a map with one value of so many bytes, which lancet can map into its own memory.
+    fn mappable(name: &str, value: usize) -> Result<Self, Refused> {
+        const MAPPABLE: u32 = 1 << 10;
+        let asked = MakeMap {
+            kind: Kind::Array as u32,
+            key: size_of::<u32>() as u32,
+            value: value as u32,
+            entries: 1,
+            flags: MAPPABLE,
+            name: name_of(name),
+            ..MakeMap::default()
+        };
+        Map::made(asked, value)
+    }
+
+    fn made(mut asked: MakeMap, room: usize) -> Result<Self, Refused> {
         // SAFETY: it holds no address.
         let made = unsafe { bpf(MAP_CREATE, &mut asked) };
         let descriptor = made.map_err(|error| refused("a map", error))?;
         Ok(Map {
             descriptor: owned(descriptor),
-            key,
+            key: asked.key as usize,
             value: room,
-            entries,
+            entries: asked.entries,
         })
     }
 
@@ -390,40 +415,9 @@ impl Attached {
     }
 }
 
-/// The types of a program with a function (Documentation/bpf/btf.rst), which the kernel wants to know of what it is to call:
-/// `int`, a function that returns it, and two of that type.
-fn types() -> Result<OwnedFd, Refused> {
-    const NAMES: &[u8] = b"\0int\0program\0step\0";
-    const INT: u32 = 1 << 24;
-    const FUNCTION: u32 = 12 << 24;
-    const PROTOTYPE: u32 = 13 << 24;
-    // Type 1: name, kind, 4 bytes; signed, 32 bits. Type 2: no name, no parameters, returns type 1. Types 3 and 4: name, static, type 2.
-    let types: [u32; 13] = [
-        1,
-        INT,
-        4,
-        1 << 24 | 32,
-        0,
-        PROTOTYPE,
-        1,
-        5,
-        FUNCTION,
-        2,
-        13,
-        FUNCTION,
-        2,
-    ];
-    let length = size_of_val(&types) as u32;
-    let mut blob = Vec::new();
-    // `struct btf_header`: magic number, version, flags; its length, and where types and names lie behind it.
-    blob.extend([0x9f, 0xeb, 1, 0]);
-    for word in [24, 0, length, length, NAMES.len() as u32]
-        .into_iter()
-        .chain(types)
-    {
-        blob.extend(word.to_ne_bytes());
-    }
-    blob.extend(NAMES);
+/// Has the kernel know the types of a program with functions.
+fn load_types() -> Result<OwnedFd, Refused> {
+    let blob = types();
     let mut asked = LoadTypes {
         types: blob.as_ptr() as u64,
         size: blob.len() as u32,
@@ -438,7 +432,7 @@ fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
     let instructions = &program.words;
     let types = match program.functions.is_empty() {
         true => None,
-        false => Some(types()?),
+        false => Some(load_types()?),
     };
     let mut functions = vec![FunctionInfo { at: 0, of: 3 }];
     functions.extend(program.functions.iter().map(|at| FunctionInfo {

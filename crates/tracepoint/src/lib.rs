@@ -25,6 +25,7 @@
 //! | `brake` | has threads wait where the ring buffer fills |
 //! | `processes` | the processes that a set of programs watches |
 //! | `places` | [`Places`]: calls counted by the place that made them, with a program of its own |
+//! | `running` | [`Running`]: no calls, but the threads that have a processor, copied there for `lancet profile` |
 //!
 //! Programs and maps live as long as their descriptors, so nothing stays when lancet ends, however it ends. A thread is known by
 //! the address of its task, which stays the same when a thread other than the first runs another program, and means the same in
@@ -44,6 +45,7 @@ mod processors;
 mod programs;
 mod records;
 mod ring;
+mod running;
 mod watch;
 mod writer;
 
@@ -51,4 +53,5 @@ pub use brake::LONGEST as LONGEST_HOLD;
 pub use copier::knows;
 pub use kernel::Refused;
 pub use places::{Called, Places};
+pub use running::{Asked, DEEPEST, LISTED, PAGE, Running, Seen};
 pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Unfit, Watch, Whose};

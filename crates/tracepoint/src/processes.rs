@@ -1,4 +1,4 @@
-//! The processes that a set of programs watches. Used by `watch`, `places` and `writer`.
+//! The processes that a set of programs watches. Used by `watch`, `places`, `running` and `writer`.
 
 use crate::kernel::{Kind, Map, Refused};
 use std::fs;
@@ -23,7 +23,7 @@ impl Processes {
     pub fn new() -> Result<Self, Refused> {
         Ok(Processes {
             watched: Map::new(Kind::Hash, "lancet_watched", 8, 8, MOST)?,
-            namespace: namespace("self").filter(|[_, inode]| *inode != FIRST_NAMESPACE),
+            namespace: own_namespace(),
         })
     }
 
@@ -32,10 +32,7 @@ impl Processes {
     /// # Errors
     /// It is in a PID namespace in which it cannot be found, or there is no room.
     pub fn add(&self, pid: i32) -> Result<u64, Refused> {
-        let is_elsewhere = |own| namespace(&pid.to_string()).is_some_and(|its| its != own);
-        if self.namespace.is_some_and(is_elsewhere) {
-            return Err(Refused::Namespace(pid));
-        }
+        require_seen_from(self.namespace, pid)?;
         let time = now();
         self.watched.put(&key(pid), &time.to_ne_bytes())?;
         Ok(time)
@@ -49,6 +46,20 @@ impl Processes {
 
 fn key(pid: i32) -> [u8; 8] {
     (pid as u64).to_ne_bytes()
+}
+
+/// Our PID namespace by device and inode, if it is not the first.
+pub fn own_namespace() -> Option<[u64; 2]> {
+    namespace("self").filter(|[_, inode]| *inode != FIRST_NAMESPACE)
+}
+
+/// Refuses a process that programs which run in our namespace do not know by its id there.
+pub fn require_seen_from(own: Option<[u64; 2]>, pid: i32) -> Result<(), Refused> {
+    let is_elsewhere = |own| namespace(&pid.to_string()).is_some_and(|its| its != own);
+    match own.is_some_and(is_elsewhere) {
+        true => Err(Refused::Namespace(pid)),
+        false => Ok(()),
+    }
 }
 
 /// The PID namespace of a process, by device and inode.

@@ -44,10 +44,22 @@ pub struct Copier {
     pub scratch: Map,
 }
 
+/// Where a set of programs runs.
+pub trait Within {
+    /// lancet's PID namespace by device and inode, if it is not the first one.
+    fn namespace(&self) -> Option<[u64; 2]>;
+}
+
 /// The maps of a set of programs.
 pub trait Maps {
     /// The processes that these programs watch.
     fn processes(&self) -> &Processes;
+}
+
+impl<M: Maps> Within for M {
+    fn namespace(&self) -> Option<[u64; 2]> {
+        self.processes().namespace
+    }
 }
 
 impl Maps for Shared {
@@ -174,7 +186,16 @@ pub struct Writer<'s, M = Shared> {
     pub pause: Option<Label>,
 }
 
-impl<'s, M: Maps> Writer<'s, M> {
+impl<M: Maps> Writer<'_, M> {
+    /// Goes to `not` if the process is not watched; else R0 is the address of when it began to be.
+    pub fn watched(&mut self, not: Label) {
+        self.ids();
+        self.look_up(&self.shared.processes().watched, PROCESS);
+        self.code.jump_if(R0, When::Equal, 0, not);
+    }
+}
+
+impl<'s, M: Within> Writer<'s, M> {
     pub fn new(shared: &'s M) -> Self {
         let mut code = Code::default();
         let out = code.label();
@@ -232,7 +253,7 @@ impl<'s, M: Maps> Writer<'s, M> {
     /// R7 = the ids of process and thread, and the process as a key on the stack.
     pub fn ids(&mut self) {
         let code = &mut self.code;
-        match self.shared.processes().namespace {
+        match self.shared.namespace() {
             None => {
                 code.call(Helper::CurrentIds);
                 code.copy(R7, R0);
@@ -259,13 +280,6 @@ impl<'s, M: Maps> Writer<'s, M> {
     pub fn task(&mut self) {
         self.code.call(Helper::CurrentTask);
         self.code.store(Double, Fp, TASK, R0);
-    }
-
-    /// Goes to `not` if the process is not watched; else R0 is the address of when it began to be.
-    pub fn watched(&mut self, not: Label) {
-        self.ids();
-        self.look_up(&self.shared.processes().watched, PROCESS);
-        self.code.jump_if(R0, When::Equal, 0, not);
     }
 
     /// The time, on the stack and in R0.

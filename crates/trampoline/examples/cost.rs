@@ -19,7 +19,7 @@ use trampoline::{
 };
 
 routine::routines! { enter = enter, leave = leave, quick_enter = quick_enter, quick_leave = quick_leave,
-probe = probe, quick_probe = quick_probe, gate = GATE, offset = 0, rooms = ROOMS }
+probe = probe, quick_probe = quick_probe, gate = GATE, offset = 0, rooms = ROOMS, blocks = routine::blocks::NONE }
 
 static ROOMS: Rooms = Rooms::anywhere();
 

@@ -14,7 +14,7 @@ module Lancet
   # made here while a block is tracked is made in files of this folder, which the companion leaves out; and it tracks nothing
   # from a count until `resume`, so a long answer may be read by any library.
   class Companion
-    PROTOCOL = 3
+    PROTOCOL = 4
     # Nothing is heard of it for longer only if it hangs: opening a process and leaving it are given up after 60 s, and of a command that takes longer it says so.
     PATIENCE = 150
     # A companion that was killed is an error of the request, and no SIGPIPE, which ends a program that has the system's own handling of it. A pipe has no such flag.

@@ -10,7 +10,11 @@ module Lancet
   class Counters
     # All but memory, which takes a call for each object that needs more than its slot.
     USUAL = %i[read write connect mysql postgres sqlite memcached redis].freeze
-    ALL = [*USUAL, :memory].freeze
+    # What only waits: for input, for a lock, for the clock, for a child process, for a disk, for the address of a host. More groups than one when they are told.
+    WAITS = %i[waits poll sleep lock child disk lookup].freeze
+    ALL = [*USUAL, :memory, *WAITS].freeze
+    # Those of a page.
+    SHOWN = [*USUAL, :waits].freeze
     # ENV.key? calls `getenv`, with which a mark is set: nobody else asks for such a name.
     MARK = "LANCET_TRACE_"
     private_constant :MARK
@@ -68,13 +72,19 @@ module Lancet
       Counters.mark
     end
 
-    # Sums by group of what lies between two marks, of each of these pairs together; sentences about what may be missing in them.
-    def between(stretches)
+    # Sums by group of what lies between two marks, of each of these pairs together; sentences about what may be missing in them; with `details` what the calls
+    # were about and when they were made.
+    def between(stretches, details: false)
       sums = {}
-      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"stretches\":#{JSON.generate(stretches)}") do |record|
-        sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
+      told = nil
+      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"stretches\":#{JSON.generate(stretches)},\"details\":#{details}") do |record|
+        if record.key?(:details)
+          told = record[:details]
+        else
+          sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
+        end
       end
-      [sums, ended.fetch(:lost, [])]
+      [sums, ended.fetch(:lost, []), told]
     rescue Lost
       # Whoever traces next has the functions hooked anew.
       @gone = true

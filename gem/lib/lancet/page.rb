@@ -2,84 +2,56 @@
 
 require "cgi"
 require_relative "rack"
+require_relative "recent"
 
 module Lancet
-  # Middleware that traces every request and shows the last of them on a page of the application. For development: whoever can
-  # reach the page sees the paths that others have asked for.
+  # Middleware that traces requests and shows the last of them on a page of the application: where the time of each went, its SQL, its waits, its objects.
+  #
+  # For development, where it traces every request: whoever can reach the page sees the paths that others have asked for. With `signed: true` only a
+  # request with a header of Lancet::Rack.signature is traced (and the part `sample` of all others), and the page is shown to nobody else either.
   class Page
-    KEPT = 50
-    LINES = 25
-    STYLE = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{text-align:left;padding:.2em 1em .2em 0}"
-    private_constant :KEPT, :LINES, :STYLE
+    # The page is made of what stands in it alone, whatever the application's own policy says.
+    POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    DATA = "/*DATA*/"
+    private_constant :POLICY, :DATA
 
-    def initialize(app, path: "/lancet", **options)
+    # `folder` is one in which Lancet::Sidekiq writes its jobs for the page, and `root` that of the application, to which paths are told in relation.
+    def initialize(app, path: "/lancet", signed: false, folder: nil, root: Dir.pwd, **options)
+      raise ArgumentError, "a page that is signed needs the secret" if signed && options[:secret].nil?
+
+      @app = app
       @path = path.b
-      @lock = Mutex.new
-      @traces = []
-      @traced = Rack.new(app, sample: 1, log: nil, **options) { |trace| keep(trace.to_h) }
+      @signed = signed
+      @root = root.to_s.chomp("/")
+      @recent = Recent.new(folder: folder)
+      options[:calls] = Counters::SHOWN if [nil, true].include?(options[:calls])
+      options[:sample] = 1 unless signed
+      @traced = Rack.new(app, sample: 0, log: nil, keep: false, routes: true, **options) { |trace| @recent.add(trace) }
     end
 
     def call(env)
       return @traced.call(env) unless env["PATH_INFO"].to_s.b == @path && env["REQUEST_METHOD"] == "GET"
+      # As if there were no page.
+      return @app.call(env) if @signed && !@traced.asks?(env)
 
-      [200, { "content-type" => "text/html; charset=utf-8", "cache-control" => "no-store" }, [html]]
+      [200, { "content-type" => "text/html; charset=utf-8", "cache-control" => "no-store", "content-security-policy" => POLICY }, [html]]
     end
 
     private
 
-    def keep(trace)
-      @lock.synchronize do
-        @traces.unshift(trace)
-        @traces.pop if @traces.size > KEPT
-      end
-    end
-
+    # The companion has the page, which is that of `lancet profile` and `lancet heap` with another script.
     def html
-      shown = @lock.synchronize { @traces.dup }.map { |trace| section(trace) }
-      shown = ["<p>No request was traced yet.</p>"] if shown.empty?
-      shown.unshift("<p>not traced: #{text(@traced.refused)}</p>") if @traced.refused
-      "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>lancet</title><style>#{STYLE}</style>" \
-        "<h1>The last #{KEPT} requests</h1>#{shown.join}</html>"
-    end
-
-    def section(trace)
-      objects = trace[:tracers][:objects]
-      title = text("#{trace[:request].values.join(" ")}: #{milliseconds(trace[:time])}, " \
-                   "#{milliseconds(trace[:cpu])} CPU, #{objects ? objects[:created] : "no"} objects counted")
-      "<details><summary>#{title}</summary>#{lost(trace)}#{tracers(trace)}#{lines(objects)}</details>"
-    end
-
-    def lost(trace)
-      trace[:lost].map { |line| "<p>#{text(line)}</p>" }.join
-    end
-
-    def tracers(trace)
-      rows = trace[:tracers].reject { |name, _| name == :objects }.map { |name, figures| [name, JSON.generate(figures)] }
-      table(%w[what figures], rows)
-    end
-
-    def lines(objects)
-      return "" unless objects
-
-      rows = objects[:lines].first(LINES).map { |row| [row[:count], "#{row[:file]}:#{row[:line]}", row[:type]] }
-      table(%w[objects line type], rows)
-    end
-
-    def table(names, rows)
-      head = names.map { |name| "<th>#{text(name)}" }.join
-      "<table><tr>#{head}#{rows.map { |row| "<tr>#{row.map { |cell| "<td>#{text(cell)}" }.join}" }.join}</table>"
-    end
-
-    def milliseconds(seconds)
-      format("%.1f ms", seconds * 1e3)
-    end
-
-    # What a request brings along is not written as HTML, and the page is UTF-8 whatever its encoding: paths are bytes, and names of files have the encoding of theirs.
-    def text(value)
-      text = value.to_s
-      known = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].include?(text.encoding)
-      text = known ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace)
-      CGI.escapeHTML(text.scrub("?"))
+      @template ||= begin
+        page = nil
+        Companion.begin("\"do\":\"page\"") { |record| page = record }
+        page
+      end
+      data = @recent.to_json(refused: Recent.clean(@traced.refused), folder: @root)
+      at = @template.index(DATA)
+      # A text with `</script>` must not end the element that holds the data.
+      @template[0...at] + data.gsub("<", "\\u003c") + @template[(at + DATA.size)..]
+    rescue Error => e
+      "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>lancet</title><p>#{CGI.escapeHTML(Recent.clean(e.message))}</html>"
     end
   end
 end

@@ -3,7 +3,7 @@
 require_relative "page"
 
 module Lancet
-  # For Rails: in development each request is traced and shown at `/lancet`; elsewhere those that `config.lancet` says.
+  # For Rails: in development each request is traced and shown at `/lancet`; elsewhere those that `config.lancet` says, and a page is shown to who signs.
   #
   #   config.lancet.sample = 0.01        # and the other options of Lancet::Rack; the page has each request however long it took
   #   config.lancet.page = false         # no page in development
@@ -17,7 +17,8 @@ module Lancet
       if page
         options[:path] = page unless page == true
         # Not `except`, which Ruby 2.7 has from ActiveSupport alone, where somebody has loaded it.
-        app.middleware.use(Page, **options.reject { |name, _| %i[sample threshold].include?(name) })
+        options.reject! { |name, _| %i[sample threshold].include?(name) } if ::Rails.env.development?
+        app.middleware.use(Page, root: ::Rails.root, folder: ::Rails.root.join("tmp/lancet"), signed: !::Rails.env.development?, **options)
       elsif !options.empty?
         app.middleware.use(Rack, log: ::Rails.logger, **options)
       end

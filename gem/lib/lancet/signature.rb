@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "openssl"
+require_relative "taken"
 
 module Lancet
   # The signed header with which a request asks for its trace: who knows the secret makes it, for one request.
@@ -10,8 +11,7 @@ module Lancet
     MOST_USED = 4096
     private_constant :DIGEST
 
-    # Those that were used and have time left, and the second in which each is no good any more. A process has one such memory, so of several workers each takes
-    # a signature once.
+    # Those that this process has used and that have time left, and the second in which each is no good any more. Other processes: see Taken.
     @used = {}
     @lock = Mutex.new
 
@@ -39,7 +39,11 @@ module Lancet
 
       # Takes back that such a value was used: nothing was traced by it, so it is good once more.
       def give_back(value)
-        @lock.synchronize { @used.delete(value.b.rpartition(":").last) }
+        @lock.synchronize do
+          signature = value.b.rpartition(":").last
+          until_then = @used.delete(signature)
+          Taken.give_back(signature, until_then) if until_then
+        end
       end
 
       private
@@ -51,7 +55,7 @@ module Lancet
           return false if @used.key?(signature) || @used.size >= MOST_USED
 
           @used[signature] = until_then
-          true
+          Taken.take(signature, until_then, now)
         end
       end
 

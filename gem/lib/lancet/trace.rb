@@ -54,10 +54,19 @@ module Lancet
       action ? request.merge(action.slice(:controller, :action)) : request
     end
 
+    # What a framework calls that which has answered a request: the action of Rails, the route of Sinatra; nil where it does not say.
+    def self.route_of(env)
+      action = env["action_dispatch.request.path_parameters"]
+      action ? "#{env["REQUEST_METHOD"]} #{action[:controller]}##{action[:action]}" : env["sinatra.route"]
+    end
+
     # Its bytes, as UTF-8, which they need not be: a server leaves them as they came, and an application may have set one of the two parts.
     def self.path_of(env)
       (env["SCRIPT_NAME"].to_s.b << env["PATH_INFO"].to_s.b).force_encoding(Encoding::UTF_8)
     end
+
+    # What the framework calls that which has answered the request; nil where it does not say.
+    attr_accessor :route
 
     attr_writer :result
 
@@ -171,18 +180,21 @@ module Lancet
       made(&:count)
     end
 
+    # The same as JSON, of the agent's making; nil if they were not counted.
+    def objects_as_json
+      made(&:json)
+    end
+
     # Calls by group, as Counters::Sum; nil if they were not counted.
     def calls
-      return @calls if @calls || !@counters || @failed
-
-      @calls, missing = Births.quietly { @counters.between(@steps || []) }
-      missing.each { |text| lose(text) }
+      ask_for_calls(false) unless @calls
       @calls
-    rescue Error => e
-      # It is not asked again by each that wants to know: the answer may take seconds.
-      @failed = true
-      lose(e.message)
-      nil
+    end
+
+    # What the calls were about, by line, and when they were made: `rows` and `pieces` as docs/inside.md has them; nil if they were not counted.
+    def details
+      ask_for_calls(true) unless @details
+      @details
     end
 
     # As JSON writes it; times are seconds.
@@ -231,7 +243,23 @@ module Lancet
       parts.join(", ")
     end
 
+    # When it began, as a text.
+    def start
+      started.utc.strftime("%FT%T.%6NZ")
+    end
+
     private
+
+    def ask_for_calls(in_detail)
+      return if !@counters || @failed
+
+      @calls, missing, @details = Births.quietly { @counters.between(@steps || [], details: in_detail) }
+      missing.each { |text| lose(text) }
+    rescue Error => e
+      # It is not asked again by each that wants to know: the answer may take seconds.
+      @failed = true
+      lose(e.message)
+    end
 
     # The request as one printable text. Its path is what somebody has sent, so control characters are written as escapes.
     def told_of_request
@@ -286,10 +314,6 @@ module Lancet
     rescue Error => e
       lose(e.message)
       nil
-    end
-
-    def start
-      started.utc.strftime("%FT%T.%6NZ")
     end
 
     def objects_to_h

@@ -20,8 +20,8 @@ module Lancet
     attr_reader :refused
 
     # Traces the part `sample` of all work (0 to 1), and tells of what took `threshold` seconds or more: to `log` (an IO, or whatever
-    # has `info`) a line, to `file` a line of JSON, and to the block the trace itself.
-    def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
+    # has `info`) a line, to `file` a line of JSON, and to the block the trace itself. Without `keep` the block asks at once what it wants to know of objects.
+    def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, keep: true, &told)
       raise ArgumentError, "sample is a part of all requests, from 0 to 1" unless sample.between?(0, 1)
 
       raise ArgumentError, "threshold is a number of seconds" unless threshold.nil? || (threshold.is_a?(Numeric) && threshold >= 0)
@@ -34,6 +34,7 @@ module Lancet
       @calls = calls
       @log = log
       @file = file
+      @keep = keep
       @told = told
       @refused = @said = nil
       @rest = 0
@@ -45,16 +46,16 @@ module Lancet
       @sample.positive? && (@sample >= 1 || rand < @sample)
     end
 
-    # Does the work, traced; what it returns, and the trace, or nil if it could not be traced, which `untraced` is called for. With `always` it is told however
+    # Does the work, which is given its trace; what it returns, and the trace, or nil if it could not be traced, which `untraced` is called for. With `always` it is told however
     # long it took.
     def trace(work, always: false, untraced: nil)
       trace = begun(work)
       unless trace
         border(&untraced) if untraced
-        return [yield, nil]
+        return [yield(nil), nil]
       end
 
-      [yield, trace]
+      [yield(trace), trace]
     ensure
       finish(trace, always ? 0 : @threshold) if trace
     end
@@ -114,12 +115,14 @@ module Lancet
     end
 
     def tell(trace)
-      line = trace.to_s
-      apart { write(line) } if @log
+      if @log
+        line = trace.to_s
+        apart { write(line) }
+      end
       trace.append_to(@file) if @file
       return unless @told
 
-      trace.keep
+      trace.keep if @keep
       apart { @told.call(trace) }
     end
 

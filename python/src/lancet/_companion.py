@@ -19,7 +19,7 @@ from typing import Any, Callable, cast
 from . import _permission, _program
 from ._error import Error, Lost
 
-PROTOCOL = 3
+PROTOCOL = 4
 # Nothing is heard of it for longer only if it hangs: opening a process and leaving it are given up after 60 s, and of a command that takes longer it says so.
 PATIENCE = 150
 ENDED = (

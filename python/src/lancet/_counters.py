@@ -10,14 +10,18 @@ import itertools
 import os
 import threading
 from collections.abc import Collection
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from . import _companion
 from ._error import Lost
 
 # All but memory, which takes a call for most objects.
 USUAL = ("read", "write", "connect", "mysql", "postgres", "sqlite", "memcached", "redis")
-ALL = (*USUAL, "memory")
+# What only waits: for input, for a lock, for the clock, for a child process, for a disk, for the address of a host. More groups than one when they are told.
+WAITS = ("waits", "poll", "sleep", "lock", "child", "disk", "lookup")
+ALL = (*USUAL, "memory", *WAITS)
+# Those of a page.
+SHOWN = (*USUAL, "waits")
 # A mark is a call of `getenv`, which is hooked too: nobody else asks for such a name.
 MARK = "LANCET_TRACE_"
 
@@ -49,10 +53,28 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def together(one: dict[str, Sum], other: dict[str, Sum]) -> dict[str, Sum]:
-    """Sums of what two threads have called."""
-    none = Sum(0, 0.0, 0)
-    return {group: one.get(group, none).plus(other.get(group, none)) for group in {**one, **other}}
+class Between(NamedTuple):
+    """What a thread has called in some stretches of its time."""
+
+    #: By group.
+    sums: dict[str, Sum]
+    #: Sentences about what may be missing in them.
+    lost: list[str]
+    #: What the calls were about, and when they were made, as docs/inside.md has it; None where it was not asked for.
+    details: dict[str, Any] | None
+
+    def plus(self, other: Between) -> Between:
+        """The same of two threads."""
+        none = Sum(0, 0.0, 0)
+        sums = {group: self.sums.get(group, none).plus(other.sums.get(group, none)) for group in {**self.sums, **other.sums}}
+        return Between(sums, self.lost + other.lost, _together(self.details, other.details))
+
+
+def _together(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The rows of both; the timeline is that of the first, because the other one begins at another time."""
+    if one is None or other is None:
+        return one
+    return {**one, "rows": one["rows"] + other["rows"], "within_ns": one["within_ns"] + other["within_ns"], "left_out": one["left_out"] + other["left_out"]}
 
 
 def check(groups: object) -> None:
@@ -111,13 +133,15 @@ class Counters:
         self._getenv(b"%s%d" % (MARK.encode(), number))
         return number
 
-    def between(self, stretches: list[tuple[int, int]]) -> tuple[dict[str, Sum], list[str]]:
-        """Sums by group of what lies in these stretches, pairs of marks; sentences about what may be missing in them."""
+    def between(self, stretches: list[tuple[int, int]], details: bool = False) -> Between:
+        """What lies in these stretches, pairs of marks."""
         try:
-            ended, records = self._companion.ask(do="between", watch=self._watch, stretches=stretches)
+            ended, records = self._companion.ask(do="between", watch=self._watch, stretches=stretches, details=details)
         except Lost:
             # Whoever traces next has the functions hooked anew.
             self._gone = True
             raise
-        sums = {record["group"]: Sum(record["calls"], record["time_ns"] / 1e9, record["bytes"]) for record in records}
-        return sums, ended.get("lost", [])
+        told = next((record["details"] for record in records if "details" in record), None)
+        rows = [record for record in records if "details" not in record]
+        sums = {record["group"]: Sum(record["calls"], record["time_ns"] / 1e9, record["bytes"]) for record in rows}
+        return Between(sums, ended.get("lost", []), told)

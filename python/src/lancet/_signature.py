@@ -7,6 +7,8 @@ import hmac
 import os
 import time
 
+from . import _taken
+
 # Signatures that are remembered as used. Only who knows the secret makes one that is.
 MOST_USED = 4096
 
@@ -21,7 +23,7 @@ def signature(secret: str, method: str, target: str, seconds: float = 60, now: f
 
 
 class Used:
-    """Signatures that were used and have time left; each is good once. A process has one such memory, so of several workers each takes a signature once."""
+    """Signatures that were used and have time left; each is good once, for all processes of this user's on this machine (see _taken)."""
 
     def __init__(self) -> None:
         self._until: dict[str, list[int]] = {}
@@ -39,7 +41,10 @@ class Used:
 
     def give_back(self, value: str) -> None:
         """Takes back that such a value was used: nothing was traced by it, so it is good once more."""
-        self._until.pop(value.rpartition(":")[2], None)
+        signed = value.rpartition(":")[2]
+        until = self._until.pop(signed, None)
+        if until is not None:
+            _taken.give_back(signed, until[0])
 
     def _take(self, signed: str, until: int) -> bool:
         # No lock, which a thread of a parent's may have had at a fork: each of these steps is one that the interpreter's own lock makes whole.
@@ -52,7 +57,7 @@ class Used:
                 # None is forgotten that could be used again.
                 return False
         mine = [until]
-        return self._until.setdefault(signed, mine) is mine
+        return self._until.setdefault(signed, mine) is mine and _taken.take(signed, until, time.time())
 
 
 used = Used()

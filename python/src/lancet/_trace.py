@@ -61,7 +61,9 @@ class Trace:
         self.lost: list[str] = []
         self._wanted = calls
         self._counters: _counters.Counters | None = None
-        self._calls: dict[str, _counters.Sum] | None = None
+        self._between: _counters.Between | None = None
+        #: What the framework calls that which has answered the request; None where it does not say.
+        self.route: str | None = None
         self._ended = self._failed = False
         # Of its thread, and of another one that has worked for it.
         self._stretches: list[tuple[int, int]] = []
@@ -163,22 +165,33 @@ class Trace:
     @property
     def calls(self) -> dict[str, _counters.Sum] | None:
         """Calls by group: a dict of tuples `calls`, `time`, `bytes`; None if they were not counted."""
-        if self._calls is None and self._counters is not None and self._ended and not self._failed:
-            try:
-                calls, missing = self._counters.between(self._stretches)
-                if self._beside:
-                    # Not in one question: a call that lies within another one of the same thread is a part of it, and of another thread is not.
-                    more, lacking = self._counters.between(self._beside)
-                    calls, missing = _counters.together(calls, more), missing + lacking
-            except Error as error:
-                # It is not asked again by each that wants to know: the answer may take seconds.
-                self._failed = True
-                self.lose(str(error))
-                return None
-            self._calls = calls
-            for text in missing:
-                self.lose(text)
-        return self._calls
+        if self._between is None:
+            self._ask(False)
+        return None if self._between is None else self._between.sums
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """What the calls were about, by line, and when they were made: `rows` and `pieces`, as docs/inside.md has them; None if they were not counted."""
+        if self._between is None or self._between.details is None:
+            self._ask(True)
+        return None if self._between is None else self._between.details
+
+    def _ask(self, details: bool) -> None:
+        if self._counters is None or not self._ended or self._failed:
+            return
+        try:
+            between = self._counters.between(self._stretches, details)
+            if self._beside:
+                # Not in one question: a call that lies within another one of the same thread is a part of it, and of another thread is not.
+                between = between.plus(self._counters.between(self._beside, details))
+        except Error as error:
+            # It is not asked again by each that wants to know: the answer may take seconds.
+            self._failed = True
+            self.lose(str(error))
+            return
+        self._between = between
+        for text in between.lost:
+            self.lose(text)
 
     def lose(self, text: str) -> None:
         """Adds a sentence to `lost`, once."""
@@ -189,11 +202,15 @@ class Trace:
         """As JSON writes it; times are seconds."""
         calls = {group: found._asdict() for group, found in (self.calls or {}).items()}
         tracers: dict[str, Any] = {"gc": {"calls": self.collections, "time": self.collecting}, **calls}
-        start = None if self.started is None else self.started.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        told: dict[str, Any] = {"start": start, "time": self.seconds, "cpu": self.cpu}
+        told: dict[str, Any] = {"start": self.start, "time": self.seconds, "cpu": self.cpu}
         if self.request is not None:
             told["request"] = self.request
         return {**told, "tracers": tracers, "lost": self.lost}
+
+    @property
+    def start(self) -> str | None:
+        """When it began, as a text."""
+        return None if self.started is None else self.started.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def to_json(self) -> str:
         """The same as a line."""

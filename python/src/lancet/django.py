@@ -3,7 +3,8 @@
     MIDDLEWARE = ["lancet.django.Middleware", ...]
     LANCET = {"sample": 0.01, "threshold": 0.5}
 
-README.md has the settings. What stands below it in MIDDLEWARE, and the view, is in the trace; parts of a streamed body that are made later are not.
+README.md has the settings; with `"page": True` the last requests are shown at `/lancet`. What stands below it in MIDDLEWARE, and the view, is in the trace; parts
+of a streamed body that are made later are not.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Awaitable
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
+from . import _page
 from ._signature import signature
 from ._trace import Trace
-from ._tracer import Tracer
-from .asgi import begin, figures_of_now, traced
+from ._tracer import Options, Tracer
+from .asgi import aside, begin, figures_of_now, traced
 
 __all__ = ["Middleware", "signature"]
 
@@ -29,6 +31,7 @@ ELSEWHERE = "what its asynchronous view has done is not counted: a middleware be
 # Django has no hints.
 _conf: Any = importlib.import_module("django.conf")
 _exceptions: Any = importlib.import_module("django.core.exceptions")
+_http: Any = importlib.import_module("django.http")
 _sync: Any = importlib.import_module("asgiref.sync")
 
 
@@ -40,13 +43,22 @@ class Middleware:
 
     def __init__(self, get_response: Callable[[Any], Any]) -> None:
         self._get_response = get_response
-        self._tracer = _tracer(getattr(_conf.settings, "LANCET", {}))
+        self._page, self._tracer = _made(getattr(_conf.settings, "LANCET", {}))
         self._is_async = bool(_sync.iscoroutinefunction(get_response))
         if self._is_async:
             _sync.markcoroutinefunction(self)
 
     def __call__(self, request: Any) -> Any | Awaitable[Any]:
+        if self._page is not None and self._page.is_at(request.method, request.path_info) and self._shows(self._page, request):
+            return self._shown_later(self._page) if self._is_async else _shown(self._page.html(self._tracer))
         return self._answered_later(request) if self._is_async else self._answered(request)
+
+    def _shows(self, page: _page.Page, request: Any) -> bool:
+        """Whether this request is shown the page; to others there is none."""
+        return not page.signed or self._tracer.border(self._asked, request) is not None
+
+    async def _shown_later(self, page: _page.Page) -> Any:
+        return _shown(await aside(page.html, self._tracer))
 
     def _answered(self, request: Any) -> Any:
         chosen = self._tracer.border(self._chosen, request)
@@ -57,10 +69,10 @@ class Middleware:
         try:
             response = self._get_response(request)
         except BaseException:
-            self._tracer.border(_lose_asynchronous, trace, request)
+            self._tracer.border(_note, trace, request)
             self._tracer.ended(trace, asked)
             raise
-        self._tracer.border(_lose_asynchronous, trace, request)
+        self._tracer.border(_note, trace, request)
         is_told = self._tracer.is_to_be_told(trace, asked)
         if asked:
             self._tracer.border(_add, response, self._tracer.figures(trace))
@@ -86,6 +98,7 @@ class Middleware:
                 raise
             if end is not None:
                 await self._on_its_thread(trace, end)
+            self._tracer.border(_name, trace, request)
             if asked:
                 self._tracer.border(_add, response, await figures_of_now(self._tracer, trace))
             return response
@@ -106,18 +119,28 @@ class Middleware:
 
     def _chosen(self, request: Any) -> tuple[str, str, str | None] | None:
         """Method and path of a request that is traced, and the value by which it has asked for that, if it has; None if it is not traced."""
-        method, path = request.method, request.path
-        asked = request.META.get(HEADER)
-        if asked is not None and not self._tracer.asks(asked, (method, path, _query(request))):
-            asked = None
+        asked = self._asked(request)
         if asked is None and not self._tracer.is_chosen():
             return None
-        return method, path, asked
+        return request.method, request.path, asked
+
+    def _asked(self, request: Any) -> str | None:
+        """The value by which a request has asked for its trace, which it may once; None if it has not."""
+        asked: str | None = request.META.get(HEADER)
+        is_asked = asked is not None and self._tracer.asks(asked, (request.method, request.path, _query(request)))
+        return asked if is_asked else None
 
 
-def _tracer(options: Any) -> Tracer:
+def _made(settings: Any) -> tuple[_page.Page | None, Tracer]:
+    """The page, if the settings have one, and the tracer. Where the application is not in development (DEBUG), the page is for who signs."""
     try:
-        return Tracer(**options)
+        options = {**settings}
+        path, root = options.pop("page", False), options.pop("root", getattr(_conf.settings, "BASE_DIR", None))
+        signed = options.pop("signed", not _conf.settings.DEBUG)
+        if not path:
+            return None, Tracer(**options)
+        page = _page.Page("/lancet" if path is True else path, signed, root, cast(Options, options))
+        return page, Tracer(**page.options)
     except (TypeError, ValueError) as error:
         raise _exceptions.ImproperlyConfigured(f"the setting LANCET: {error}") from error
 
@@ -128,6 +151,25 @@ def _query(request: Any) -> str:
         # WSGI hands bytes over as Latin-1 (PEP 3333).
         return query.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
     return query
+
+
+def _shown(body: bytes) -> Any:
+    response = _http.HttpResponse(body)
+    for name, value in _page.HEADERS:
+        response[name] = value
+    return response
+
+
+def _note(trace: Trace, request: Any) -> None:
+    _lose_asynchronous(trace, request)
+    _name(trace, request)
+
+
+def _name(trace: Trace, request: Any) -> None:
+    """What Django calls that which has answered a request."""
+    route = getattr(getattr(request, "resolver_match", None), "route", None)
+    if route is not None:
+        trace.route = f"{request.method} /{route.lstrip('^')}"
 
 
 def _lose_asynchronous(trace: Trace, request: Any) -> None:

@@ -2,14 +2,16 @@
 
     app = lancet.wsgi.Middleware(app, sample=0.01, threshold=0.5)
 
-README.md has the options. The body is in the trace as far as this thread makes it, until the server closes it.
+README.md has the options. The body is in the trace as far as this thread makes it, until the server closes it. `Page` shows the last requests beside that.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
+from . import _page
 from ._signature import signature
 from ._trace import Trace
 from ._tracer import Options, Tracer
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
     from typing_extensions import Unpack
 
-__all__ = ["Middleware", "signature"]
+__all__ = ["Middleware", "Page", "signature"]
 
 HEADER = "HTTP_X_LANCET_TRACE"
 ANSWER = "x-lancet-trace"
@@ -33,7 +35,9 @@ class Middleware:
         self._tracer = Tracer(**options)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        begun = self._tracer.border(self._begun, environ)
+        # Most requests get no further, so this is all that they pay.
+        is_chosen = self._tracer.is_chosen()
+        begun = self._tracer.border(self._begun, environ, is_chosen) if is_chosen or HEADER in environ else None
         if begun is None:
             return self._app(environ, start_response)
         trace, asked = begun
@@ -45,20 +49,59 @@ class Middleware:
             self._tracer.ended(trace, asked)
             raise
         start.send()
+        trace.route = self._tracer.border(_route, environ)
         self._tracer.border(trace.pause)
         return _Body(body, start, (self._tracer, trace), lambda: self._tracer.ended(trace, asked))
+
+    def asks(self, environ: WSGIEnvironment) -> bool:
+        """Whether a request asks by its header, by which it may ask once."""
+        return HEADER in environ and self._tracer.asks(environ[HEADER], _signed(environ))
+
+    @property
+    def tracer(self) -> Tracer:
+        """What traces."""
+        return self._tracer
 
     def _figures(self, trace: Trace) -> str | None:
         return self._tracer.figures(trace.as_of_now())
 
-    def _begun(self, environ: WSGIEnvironment) -> tuple[Trace, bool] | None:
+    def _begun(self, environ: WSGIEnvironment, is_chosen: bool) -> tuple[Trace, bool] | None:
         """The trace of a request, if it is traced, and whether it has asked for that."""
-        asked = HEADER in environ and self._tracer.asks(environ[HEADER], _signed(environ))
-        if not asked and not self._tracer.is_chosen():
+        asked = self.asks(environ)
+        if not asked and not is_chosen:
             return None
         value = environ[HEADER] if asked else None
         trace = self._tracer.begun(environ.get("REQUEST_METHOD", ""), _path(environ).decode("utf-8", "replace"), value)
         return None if trace is None else (trace, asked)
+
+
+class Page:
+    """The middleware with a page of the last requests at `path`, for development: whoever can reach it sees the paths that others have asked for. With
+    `signed` only a request with a header of `signature` is traced (and the part `sample` of all others), and the page is shown to nobody else either.
+    `root` is the folder of the application, to which paths are told in relation."""
+
+    def __init__(
+        self, app: WSGIApplication, path: str = "/lancet", signed: bool = False, root: str | os.PathLike[str] | None = None, **options: Unpack[Options]
+    ) -> None:
+        self._app = app
+        self._page = _page.Page(path, signed, root, options)
+        self._traced = Middleware(app, **self._page.options)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not self._page.is_at(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")):
+            return self._traced(environ, start_response)
+        if self._page.signed and not self._traced.tracer.border(self._traced.asks, environ):
+            # As if there were no page.
+            return self._app(environ, start_response)
+        body = self._page.html(self._traced.tracer)
+        start_response("200 OK", [*_page.HEADERS, ("content-length", str(len(body)))])
+        return [body]
+
+
+def _route(environ: WSGIEnvironment) -> str | None:
+    """What Flask calls that which has answered a request; None where it does not say."""
+    rule = getattr(getattr(environ.get("werkzeug.request"), "url_rule", None), "rule", None)
+    return None if rule is None else f"{environ.get('REQUEST_METHOD', '')} {rule}"
 
 
 def _path(environ: WSGIEnvironment) -> bytes:

@@ -26,17 +26,24 @@ fn time(count: u64, run: impl FnOnce(u64)) -> f64 {
     (now() - start) as f64 / count as f64
 }
 
+/// Clears the flags of floating-point exceptions.
+fn exact() {
+    let initial = 0x1f80u32;
+    // SAFETY: the value that every thread starts with.
+    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const initial) };
+}
+
+/// Sets the flag of an inexact result: what nearly every program has done on one side, and not on the other.
+fn inexact() {
+    black_box(black_box(1.0) / black_box(3.0));
+}
+
 /// A round trip is two switches; a word goes in and comes back, as in `c/switches.c`. The compiler
 /// cannot see through a switch, so it needs no `black_box`, whose stores would be timed too.
 fn ours(keep_fp: bool, rounds: u64) -> f64 {
-    let mut echo = Builder::new()
-        .keep_fp(keep_fp)
-        .spawn::<usize, usize, (), _>(|suspender, mut input| {
-            loop {
-                input = suspender.suspend(input);
-            }
-        })
-        .expect("a coroutine");
+    exact();
+    let mut echo = echo(keep_fp);
+    echo.resume(0);
     time(2 * rounds, |_| {
         for round in 0..rounds as usize {
             assert!(matches!(echo.resume(round), State::Suspended(back) if back == round));
@@ -44,12 +51,64 @@ fn ours(keep_fp: bool, rounds: u64) -> f64 {
     })
 }
 
-fn theirs(rounds: u64) -> f64 {
-    let mut echo = Theirs::<usize, usize, ()>::new(|yielder, mut input| {
+fn echo(keep_fp: bool) -> Coroutine<usize, usize, ()> {
+    Builder::new()
+        .keep_fp(keep_fp)
+        .spawn(|suspender: &Suspender<usize, usize>, mut input| {
+            inexact();
+            loop {
+                input = suspender.suspend(input);
+            }
+        })
+        .expect("a coroutine")
+}
+
+/// Coroutines that are resumed in turn: what a loop around one of them has in the caches and predicts is not there.
+const MANY: usize = 1000;
+
+fn many(rounds: u64) -> f64 {
+    let mut all: Vec<_> = (0..MANY).map(|_| echo(false)).collect();
+    for echo in &mut all {
+        echo.resume(0);
+    }
+    time(2 * rounds, |_| {
+        for round in 0..rounds as usize {
+            let back = all[round % MANY].resume(round);
+            assert!(matches!(back, State::Suspended(back) if back == round));
+        }
+    })
+}
+
+fn their_echo() -> Theirs<usize, usize, ()> {
+    Theirs::new(|yielder, mut input| {
+        inexact();
         loop {
             input = yielder.suspend(input);
         }
+    })
+}
+
+fn many_of_theirs(rounds: u64) -> f64 {
+    let mut all: Vec<_> = (0..MANY).map(|_| their_echo()).collect();
+    for echo in &mut all {
+        echo.resume(0);
+    }
+    let ns = time(2 * rounds, |_| {
+        for round in 0..rounds as usize {
+            let back = all[round % MANY].resume(round);
+            assert!(matches!(back, CoroutineResult::Yield(back) if back == round));
+        }
     });
+    for echo in &mut all {
+        // SAFETY: the body owns nothing.
+        unsafe { echo.force_reset() };
+    }
+    ns
+}
+
+fn theirs(rounds: u64) -> f64 {
+    let mut echo = their_echo();
+    echo.resume(0);
     let ns = time(2 * rounds, |_| {
         for round in 0..rounds as usize {
             assert!(matches!(echo.resume(round), CoroutineResult::Yield(back) if back == round));
@@ -154,6 +213,8 @@ fn main() {
         println!("switch {:.3}", ours(false, rounds));
         println!("switch-fp {:.3}", ours(true, rounds));
         println!("corosensei {:.3}", theirs(rounds));
+        println!("switch-many {:.3}", many(rounds / 3));
+        println!("corosensei-many {:.3}", many_of_theirs(rounds / 3));
         println!("create {:.3}", create(rounds / 30));
         println!("create-reused {:.3}", create_reused(rounds / 30));
         println!(

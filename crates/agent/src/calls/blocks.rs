@@ -6,31 +6,41 @@
 //! counted wrong. What a thread counts is in rows of its own, each changed by one instruction, which a handler of a signal cannot split.
 //! Nothing here waits, and nothing of the guest is called.
 //!
-//! Most calls go the short way ([`enter_at_once`], [`leave_at_once`]): they find all they need. [`enter`] and [`leave`] make what is missing.
+//! There are three ways, each of which does all that the one before does. Most calls of `malloc`, `calloc` and `free` find all they need in the
+//! routine's own code (`routine::code::blocks`). What is not so simple, like `realloc`, goes by [`enter_at_once`] and [`leave_at_once`].
+//! [`enter`] and [`leave`] make what is missing.
 //!
 //! Used by `call` and `quick`, and by `calls` when a session begins.
 
 mod book;
+mod layout;
 mod memory;
 #[cfg(all(test, not(miri)))]
 mod tests;
 
 use super::hooked::Hooked;
 use super::thread::thread;
-use super::{hooked::NO_VECTORS, pulse, ring, session, ticket};
+use super::{
+    hooked::{NO_VECTORS, wanted},
+    places, pulse, ring, session, ticket,
+};
 use crate::memory::copied::Copied;
 use crate::memory::follow::own_stack;
 use crate::memory::instruction::{add, increment};
 use crate::memory::sys;
 pub use book::forget;
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use layout::LAYOUT;
 use routine::Frame;
+use routine::blocks::HIGHEST;
 use routine::quick::{ASK, DONE, UNSEEN};
 use routine::room::ROOM;
 use session::calls;
 use vm::Memory;
-use wire::calls::blocks::{Beside, Book, Effect, is_of, site_of, size_of_block, word};
-use wire::calls::{Hook, Ring};
+use wire::calls::blocks::{
+    Beside, Book, Effect, FIRST_WRAPPER, WRAPPERS, is_of, site_of, size_of_block, word,
+};
+use wire::calls::{Hook, Ring, want};
 
 /// Calls of a thread between two looks at the heartbeat.
 const LOOK_EVERY: u64 = 256;
@@ -49,7 +59,7 @@ pub fn enter_at_once(hook: &Hook, frame: &mut Frame, ring: &Ring) -> u64 {
     let Some(book) = book::now() else {
         return ASK;
     };
-    let Some(tally) = book::tally_at_once(book, ring, thread) else {
+    let Some(tally) = book::tally_at_once(book, thread, number) else {
         return ASK;
     };
     if !ring::speaks(ring, thread, number) {
@@ -57,11 +67,17 @@ pub fn enter_at_once(hook: &Hook, frame: &mut Frame, ring: &Ring) -> u64 {
     }
     let unwatched = &book::beside(tally).unwatched;
     let left = unwatched.load(Ordering::Relaxed);
-    if left == 0 {
+    if !is_left(left) {
         return ASK;
     }
     unwatched.store(left - 1, Ordering::Relaxed);
     count_call(hook, frame, ring, number, (book, tally))
+}
+
+/// Whether so many calls may be made before the heartbeat is looked at. The routine counts to below 0.
+#[inline(always)]
+fn is_left(unwatched: u64) -> bool {
+    unwatched.wrapping_sub(1) < LOOK_EVERY
 }
 
 /// Handles the call of a function, in a thread whose ring and tally these are.
@@ -109,17 +125,19 @@ pub fn leave_at_once(hook: &Hook, frame: &Frame, ring: &Ring, block: u64) -> u64
     };
     // It is read before the session's number: while that is the call's, so is the era.
     let era = book.era.load(Ordering::Acquire);
-    if ticket::session(frame.ticket) != session::number()
+    let session = ticket::session(frame.ticket);
+    if session != session::number()
         || ring.thread.load(Ordering::Relaxed) != thread
         || effect.is_storing()
         || block == 0
+        || wanted(hook) & want::PLACE != 0
     {
         return ASK;
     }
-    let Some(tally) = book::tally_at_once(book, ring, thread) else {
+    let Some(tally) = book::tally_at_once(book, thread, session) else {
         return ASK;
     };
-    let Some(site) = book::site_at_once(book, frame.return_address) else {
+    let Some(site) = site_of_call(frame, |address| book::site_at_once(book, address)) else {
         return ASK;
     };
     let Some(place) = book::word_at_once(book, block) else {
@@ -168,7 +186,8 @@ pub fn are_counted() -> bool {
 
 /// A thread is introduced, whose ring this is: a function that another one was in is none of its own.
 pub fn begins(ring: &Ring, thread: u64) {
-    let tally = book::now().and_then(|book| book::tally(book, ring, thread));
+    let number = session::number();
+    let tally = book::now().and_then(|book| book::tally(book, ring, thread, number));
     if let Some(tally) = tally {
         book::beside(tally).taking.store(0, Ordering::Relaxed);
     }
@@ -196,6 +215,24 @@ fn died(tally: u64, known: u64) {
         increment(&raw mut (*row).dead);
         add(&raw mut (*row).dead_bytes, size_of_block(known));
     }
+}
+
+/// The number of the site whose call this frame is, as `number` finds that of an address. `None` = it has none, or lies behind too many
+/// functions that pass on what they are asked for.
+#[inline(always)]
+fn site_of_call(frame: &Frame, number: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    let first = (&raw const frame.return_address).expose_provenance() as u64;
+    let mut above = 0;
+    while above < HIGHEST as u64 {
+        // SAFETY: the first is the frame's own; the others are in frames that the stack has above it, whose functions this call returns into.
+        let address = unsafe { *own_stack::<u64>(first + above) };
+        let number = number(address)?;
+        let Some(wrapper) = number.checked_sub(FIRST_WRAPPER as u64) else {
+            return Some(number);
+        };
+        above = (above + 8).saturating_add(calls().blocks.depths[wrapper as usize % WRAPPERS]);
+    }
+    None
 }
 
 /// Adds one to what this thread counts beside rows.
@@ -269,22 +306,25 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
         }
         return 0;
     };
-    let Some((book, tally)) = book::make(ring, thread) else {
+    let number = session::number();
+    if number == 0 {
+        return 0;
+    }
+    let Some((book, tally)) = book::make(ring, thread, number) else {
         calls().without_ring.fetch_add(1, Ordering::Relaxed);
         return 0;
     };
     let unwatched = &book::beside(tally).unwatched;
-    match unwatched.load(Ordering::Relaxed) {
-        0 => {
-            unwatched.store(LOOK_EVERY, Ordering::Relaxed);
-            pulse::look(sys::ticks());
+    let left = unwatched.load(Ordering::Relaxed);
+    if is_left(left) {
+        unwatched.store(left - 1, Ordering::Relaxed);
+    } else {
+        unwatched.store(LOOK_EVERY, Ordering::Relaxed);
+        pulse::look(sys::ticks());
+        // That look may have closed the gate.
+        if session::number() != number {
+            return 0;
         }
-        left => unwatched.store(left - 1, Ordering::Relaxed),
-    }
-    let number = session::number();
-    // That look may have closed the gate.
-    if number == 0 {
-        return 0;
     }
     match count_call(hook, frame, ring, number, (book, tally)) {
         DONE => 1,
@@ -292,8 +332,7 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
     }
 }
 
-/// Handles the return of a function, whatever is missing.
-#[cold]
+/// Handles the return of a function, whatever is missing, and where the line of a script is wanted.
 #[inline(never)]
 pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     let book = book::now();
@@ -304,7 +343,7 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     }
     let ring = ring::mine();
     let found = book.zip(ring).and_then(|(book, ring)| {
-        let tally = book::tally(book, ring, thread())?;
+        let tally = book::tally(book, ring, thread(), number)?;
         Some((book, ring, tally))
     });
     let Some((book, ring, tally)) = found else {
@@ -335,7 +374,10 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
         died(tally, known);
     }
     let born = block.and_then(|block| {
-        let site = book::site(book, frame.return_address)?;
+        let mut site = site_of_call(frame, |address| book::site(book, address))?;
+        if wanted(hook) & want::PLACE != 0 {
+            site = with_lines(book, site, ring);
+        }
         let place = book::word_for(book, block)?;
         let outermost = effect.is_outermost();
         Some((
@@ -352,6 +394,14 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     match born {
         Some((born, place)) => born.count(tally, place),
         None => one_more(&beside.unnoted),
+    }
+}
+
+/// The number of a site with the lines of the script that runs, if there are any and there is a number for that.
+fn with_lines(book: &Book, site: u64, ring: &Ring) -> u64 {
+    match places::current(ring) {
+        (0, _) => site,
+        (lines, _) => book::site_with_lines(book, site, ring, lines).unwrap_or(site),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
-use wire::calls::blocks::{Blocks, GRAINS};
+use wire::calls::blocks::{Blocks, GRAINS, WRAPPERS};
 use wire::calls::share::Share;
 use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
 
@@ -58,6 +58,8 @@ pub static mut CALLS: Calls = Calls {
         mapped: AtomicU64::new(0),
         book: AtomicU64::new(0),
         books: [const { AtomicU64::new(0) }; GRAINS],
+        wrappers: [[0; 2]; WRAPPERS],
+        depths: [0; WRAPPERS],
         forgotten: AtomicU64::new(0),
     },
     silenced: AtomicU64::new(0),

@@ -24,7 +24,7 @@ const _: () = assert!(wire::calls::NO_APPLICATION <= LINE);
 const LIBRARY_AT: u32 = 48;
 
 /// Flag in word 1: the call went the short way, so its vector registers were not saved (`quick`).
-const QUICK: u64 = 1;
+const QUICK: u64 = routine::quick::MARK;
 const _: () = assert!(align_of::<Ring>() as u64 > QUICK);
 
 /// Value of the time if the call's own record found no room.

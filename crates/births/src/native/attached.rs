@@ -1,13 +1,17 @@
-//! Running processes whose blocks are counted: they are watched, looked at and left here. Used by crate `lancet`.
+//! Processes whose blocks are counted, which run already or are started: they are watched, looked at and left here. Used by crate `lancet`.
 
 use super::{Event, Native, Shared};
 use crate::analysis::{Census, Loss, Lost};
 use crate::watching::{Notice, Watching};
 use inject::image::Image;
-use inject::lifecycle::{Observer, Over, Processes};
+use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use process::error::{Error, Result};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at a program that has just begun, whose loader waits for lancet.
+const START_LOOK: Duration = Duration::from_millis(1);
 
 /// The processes that one `mem --native` watches.
 pub struct Attached {
@@ -25,6 +29,10 @@ struct Heard {
     last: Vec<Census>,
     watches: BTreeMap<i32, (u64, Instant)>,
     watched: u64,
+    /// The program that was started: its process id.
+    started: Option<i32>,
+    /// The exit code of the one that was started.
+    code: Option<i32>,
 }
 
 impl Attached {
@@ -36,6 +44,34 @@ impl Attached {
             heard: Heard::default(),
             begun: Instant::now(),
         }
+    }
+
+    /// Starts a program, whose blocks are counted from before its first own instruction on.
+    ///
+    /// # Errors
+    /// There is no such program, it may not be run, or it cannot be watched from the beginning.
+    pub fn start(&mut self, command: &[OsString]) -> Result<()> {
+        let how = (false, None);
+        let started = self
+            .processes
+            .start(command, how, &self.shared, &mut self.heard);
+        let pid =
+            started.map_err(|(NotStarted::Launch(error) | NotStarted::Watch(error))| error)?;
+        self.heard.started = Some(pid);
+        self.heard.watches.insert(pid, (1, Instant::now()));
+        Ok(())
+    }
+
+    /// Waits at most `most` for something to happen to the program that was started.
+    pub fn wait(&self, most: Duration) {
+        let starting = self.processes.watched().any(|native| !native.counts());
+        inject::tracee::wait_for_any(if starting { most.min(START_LOOK) } else { most });
+    }
+
+    /// The exit code of the program that was started, once it has ended.
+    pub fn code(&mut self) -> Option<i32> {
+        let seen = self.heard.code;
+        seen.or_else(|| self.processes.code())
     }
 }
 
@@ -49,8 +85,10 @@ impl Heard {
 
 impl Observer<Native> for Heard {
     fn event(&mut self, event: Event) {
-        let Event::Leaving(pid, why) = event;
-        self.notices.push(Notice::Said(pid, why));
+        self.notices.push(match event {
+            Event::Leaving(pid, why) => Notice::Said(pid, why),
+            Event::Uncounted(error) => Notice::Lost(error),
+        });
     }
 
     fn begins(&mut self, _: i32) {}
@@ -63,7 +101,7 @@ impl Observer<Native> for Heard {
         let pid = native.pid();
         match why {
             Over::Left => {
-                if native.was_to_leave() {
+                if native.was_to_leave() && native.counts() {
                     self.last.push(self.census(&native));
                 }
                 let stays = native.stays().map(|why| {
@@ -73,19 +111,28 @@ impl Observer<Native> for Heard {
             }
             _ if native.has_parted() => {
                 let mut census = self.census(&native);
-                census.losses.push(Loss {
-                    what: Lost::Heap,
-                    count: None,
-                    text: "the process has ended since, or runs another program: this is what it held then".into(),
-                });
+                // Of a program that was started, what it holds at its end is what is asked for.
+                if self.started != Some(pid) || why == Over::Replaced {
+                    census.losses.push(Loss {
+                        what: Lost::Heap,
+                        count: None,
+                        text: "the process has ended since, or runs another program: this is what it held then".into(),
+                    });
+                }
                 self.last.push(census);
             }
+            // It stays watched as the next program.
+            Over::Replaced if self.started == Some(pid) => return,
             _ => self.notices.push(Notice::Ended(pid)),
         }
         self.watches.remove(&pid);
     }
 
-    fn ended(&mut self, _: i32, _: Option<i32>) {}
+    fn ended(&mut self, pid: i32, code: Option<i32>) {
+        if self.started == Some(pid) {
+            self.code = code.or(self.code);
+        }
+    }
 }
 
 impl Watching for Attached {
@@ -129,6 +176,9 @@ impl Watching for Attached {
 
     fn census(&mut self, _: bool) -> Vec<Census> {
         for native in self.processes.watched_mut() {
+            if !native.counts() {
+                continue;
+            }
             match native.look() {
                 // That it has ended is seen next.
                 Err(error) if !error.is_left() => self.heard.notices.push(Notice::Lost(error)),
@@ -136,7 +186,7 @@ impl Watching for Attached {
             }
         }
         self.processes.poll(&self.shared, &mut self.heard);
-        let open = self.processes.watched();
+        let open = self.processes.watched().filter(|native| native.counts());
         let mut found: Vec<Census> = open.map(|native| self.heard.census(native)).collect();
         found.append(&mut self.heard.last);
         found.sort_by_key(|census| census.pid);

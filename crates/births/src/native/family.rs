@@ -41,7 +41,7 @@ const BESIDE: [(&str, Effect); 8] = [
 ];
 
 /// `operator new` in the forms that take a number of bytes first: the C++ library's call `malloc` or `aligned_alloc`, and the block is its
-/// caller's. `operator delete` calls `free`, whose caller does not matter.
+/// caller's (`wrappers`). `operator delete` calls `free`, whose caller does not matter.
 const NEW: [&str; 8] = [
     "_Znwm",
     "_Znam",
@@ -110,15 +110,18 @@ impl Family {
         );
         let mut wanted: Vec<Wanted> = Vec::new();
         for function in found {
-            if let Some(effect) = effect(&function.name, is_own) {
+            let effect = match &*function.name {
+                "calloc" if is_glibc(&name) => Some(Effect::takes(0).times(1)),
+                known => effect(known, is_own),
+            };
+            if let Some(effect) = effect {
                 wanted.push(Wanted::blocks(function, effect));
             }
         }
-        wanted.extend(new(functions));
         let grain = match &*name {
             name if name.contains("musl") => 4,
             // A chunk of glibc takes 32 bytes at least (`MINSIZE`, malloc/malloc.c).
-            name if is_c_library(name) => 5,
+            name if is_glibc(name) => 5,
             _ => 3,
         };
         Ok(Family {
@@ -147,19 +150,9 @@ fn effect(name: &str, is_own: bool) -> Option<Effect> {
     }
 }
 
-/// The C++ library's `operator new`. One that a program or an allocator has in its place may take its memory elsewhere.
-pub(super) fn new(functions: &Functions) -> Vec<Wanted> {
-    let is_library = |place: &ModuleSymbols| {
-        place.name.starts_with("libstdc++.")
-            || place.name.starts_with("libc++.")
-            || place.name.starts_with("libc++abi.")
-    };
-    let found = functions.find_in(is_library, false, |name, _| NEW.contains(&name));
-    let effect = Effect::takes(0).outermost();
-    let wanted = found.into_iter();
-    wanted
-        .map(|function| Wanted::blocks(function, effect))
-        .collect()
+/// Whether it is a form of `operator new`.
+pub(super) fn is_new(name: &str) -> bool {
+    NEW.contains(&name)
 }
 
 /// Whether without this function what is counted of others would be wrong.
@@ -169,6 +162,11 @@ pub(super) fn is_needed(name: &str) -> bool {
 
 fn is_c_library(name: &str) -> bool {
     name.starts_with("libc.so") || name.starts_with("libc-2") || name.contains("musl")
+}
+
+/// Whether it is the GNU C library, whose `calloc` calls no other function of these.
+fn is_glibc(name: &str) -> bool {
+    is_c_library(name) && !name.contains("musl")
 }
 
 fn is_loader(name: &str) -> bool {
@@ -195,6 +193,11 @@ mod tests {
             wanted.any(|wanted| wanted.function.name == name)
         };
         assert!(NEEDED.iter().all(|name| has(name)));
+        let calloc = family
+            .wanted
+            .iter()
+            .find(|one| one.function.name == "calloc");
+        assert!(calloc.is_some_and(|calloc| calloc.blocks.is_simple()));
         let free = family.wanted.iter().find(|one| one.function.name == "free");
         assert!(free.is_some_and(|free| free.entry_only));
         assert!(family.others.is_empty(), "{:?}", family.others);

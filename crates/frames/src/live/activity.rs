@@ -98,6 +98,8 @@ fn call_of(pid: i32, tid: i32) -> Option<InCall> {
 pub(super) struct Sleepers {
     by_tid: HashMap<i32, Sleeper>,
     stopped: HashSet<i32>,
+    /// Threads that ran, or wanted to, when all were asked last.
+    awake: HashSet<i32>,
 }
 
 impl Sleepers {
@@ -105,6 +107,7 @@ impl Sleepers {
     pub(super) fn of(pid: i32, memory: &dyn Memory, known: Sleepers) -> Sleepers {
         let mut waits = Waits::of(pid, memory);
         let mut found = known;
+        found.awake.clear();
         for tid in thread_ids(pid).unwrap_or_default() {
             if found.by_tid.contains_key(&tid) {
                 continue;
@@ -114,6 +117,9 @@ impl Sleepers {
                 found.stopped.insert(tid);
             }
             if !matches!(letter, Some('S' | 'D')) {
+                found
+                    .awake
+                    .extend(letter.filter(|letter| *letter == 'R').map(|_| tid));
                 continue;
             }
             // How long it has slept is asked first, because to learn its call may take a stop.
@@ -133,6 +139,19 @@ impl Sleepers {
             found.by_tid.insert(tid, sleeper);
         }
         found
+    }
+
+    /// Returns what shows that threads sleep on, of those that are not among these.
+    pub(super) fn beside(&self, known: &[Asleep]) -> Vec<Asleep> {
+        let known: HashSet<i32> = known.iter().map(Asleep::tid).collect();
+        let asleep = self.by_tid.values().filter_map(|one| one.asleep.as_ref());
+        let others = asleep.filter(|asleep| !known.contains(&asleep.tid()));
+        others.cloned().collect()
+    }
+
+    /// Returns the threads that wanted a processor and did not have one: those that `ran` did.
+    pub(super) fn queued(&self, ran: &HashSet<i32>) -> Vec<i32> {
+        self.awake.difference(ran).copied().collect()
     }
 
     /// Checks threads again that were elsewhere when they were copied than at the first check: they woke up and sleep again. Those that
@@ -165,11 +184,12 @@ impl Sleepers {
         }
     }
 
-    /// Returns those of the threads that were seen to sleep on which sleep on still, and which they are. They must be `wanted` by their
-    /// ids and by how long ago they were asked.
+    /// Returns those of the threads that were seen to sleep on which sleep on still, and which they are; with `asks` false that is not asked.
+    /// They must be `wanted` by their ids and by how long ago they were asked.
     pub(super) fn still(
         mut self,
         stacks: &[Stack],
+        asks: bool,
         wanted: impl Fn(i32, Duration) -> bool,
     ) -> (Sleepers, Vec<Asleep>) {
         let slept = |stack: &&Stack| stack.state.as_ref().is_some_and(|state| state.slept_on);
@@ -179,7 +199,8 @@ impl Sleepers {
             .map(|stack| stack.thread.tid)
             .collect();
         self.by_tid.retain(|tid, sleeper| {
-            let sleeps_on = || sleeper.asleep.as_ref().is_some_and(Asleep::sleeps_on);
+            let asleep = sleeper.asleep.as_ref();
+            let sleeps_on = || asleep.is_some_and(|asleep| !asks || asleep.sleeps_on());
             slept.contains(tid) && wanted(*tid, sleeper.asked.elapsed()) && sleeps_on()
         });
         self.stopped.clear();

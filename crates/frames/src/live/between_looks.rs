@@ -1,12 +1,13 @@
 //! What is kept between two looks of many at one process: threads that have slept meanwhile. Used by `open`.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use process::asleep::Asleep;
 use process::room::Room;
 
 use super::activity::Sleepers;
-use super::open::Look;
+use super::look::Look;
 use super::stack::Stack;
 
 /// How long a thread that sleeps on is not read again, at least.
@@ -16,6 +17,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// first read in one look are not all read again in one look.
 const GROUPS: u32 = 16;
 const LONGER: Duration = Duration::from_millis(50);
+/// So many times longer where looks stop nobody.
+const SELDOM: u32 = 8;
 
 /// One look, and what is needed to begin the next one.
 pub(super) struct Again {
@@ -40,12 +43,20 @@ impl Again {
     /// Returns the threads of process `pid` that have slept since they were read, and need not be read again yet. The main thread is not
     /// one of them, because what is wanted of the whole process is copied with it.
     pub(super) fn kept(self, pid: i32) -> Kept {
+        self.kept_if(true, |tid, age| tid != pid && age < oldest(tid))
+    }
+
+    /// Returns the threads that have slept since they were read; with `asks` false those that slept when they were asked last. Nothing is
+    /// copied with one of them, and what they wait for is read again more seldom.
+    pub(super) fn kept_beside(self, asks: bool) -> Kept {
+        self.kept_if(asks, |tid, age| age < oldest(tid) * SELDOM)
+    }
+
+    fn kept_if(self, asks: bool, wanted: impl Fn(i32, Duration) -> bool) -> Kept {
         let Look { stacks, rooms, .. } = self.look;
-        let is_new = |tid: i32, age: Duration| age < SHORTEST + LONGER * (tid as u32 % GROUPS);
-        let wanted = |tid: i32, age: Duration| tid != pid && is_new(tid, age);
-        let (sleepers, asleep) = self.sleepers.still(&stacks, wanted);
-        let is = |tid: i32| asleep.iter().any(|one| one.tid() == tid);
-        let is_kept = |stack: &Stack| stack.parked.is_none() && is(stack.thread.tid);
+        let (sleepers, asleep) = self.sleepers.still(&stacks, asks, wanted);
+        let kept: HashSet<i32> = asleep.iter().map(Asleep::tid).collect();
+        let is_kept = |stack: &Stack| stack.parked.is_none() && kept.contains(&stack.thread.tid);
         let stacks = stacks.into_iter().zip(rooms);
         Kept {
             stacks: stacks.filter(|(stack, _)| is_kept(stack)).collect(),
@@ -55,11 +66,15 @@ impl Again {
     }
 }
 
+/// Returns how old what is known of a thread may be.
+fn oldest(tid: i32) -> Duration {
+    SHORTEST + LONGER * (tid as u32 % GROUPS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::live::open::{Live, Wanted};
-    use std::collections::HashSet;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;

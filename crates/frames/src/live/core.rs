@@ -286,6 +286,8 @@ impl Core {
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
             kept: HashSet::new(),
+            queued: Vec::new(),
+            again: 0,
         };
         let languages = vms.iter().map(|vm| vm.language()).collect();
         let gone = self.gone_files();

@@ -1,11 +1,9 @@
 //! Reads the stacks of a running process, once or repeatedly. Used by `profile`, `between_looks` and others here, and
 //! by the crates `lancet`, `calls` and `report`.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use process::asleep::Asleep;
 use process::guest::Status;
 use process::in_turn;
 use process::launchers::Launchers;
@@ -15,7 +13,7 @@ use process::pagemap::{Pagemap, stack_around};
 use process::pages::Pages;
 use process::programs;
 use process::room::Room;
-use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::snapshot::{Overlay, Snapshot, Thread};
 use process::sources::Sources;
 use process::wait::{others, retried};
 
@@ -23,8 +21,9 @@ use super::activity::{self, Sleepers};
 use super::between_looks::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
+pub use super::look::Look;
 use super::owners::Owners;
-use super::recorder::Recorder;
+use super::running::OnProcessors;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::standstill;
@@ -39,59 +38,36 @@ pub const ALONE: u32 = 9;
 
 /// A running process, opened to be looked at.
 pub struct Live {
-    pid: i32,
+    pub(super) pid: i32,
     /// When the process was made ([`Status::start`]): another one may get its id when it has ended.
     pub(super) start: u64,
-    memory: GuestMemory,
-    maps: Maps,
-    modules: Modules,
-    vms: Vec<Box<dyn Scripts>>,
-    unread: Vec<String>,
-    notes: Vec<String>,
-    unwinder: Unwinder,
+    pub(super) memory: GuestMemory,
+    pub(super) maps: Maps,
+    pub(super) modules: Modules,
+    pub(super) vms: Vec<Box<dyn Scripts>>,
+    pub(super) unread: Vec<String>,
+    pub(super) notes: Vec<String>,
+    pub(super) unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
-    stopped_at: HashMap<i32, (u64, u64)>,
+    pub(super) stopped_at: HashMap<i32, (u64, u64)>,
+    /// What is known of the threads that run.
+    pub(super) on_processors: OnProcessors,
     /// Number of looks at the process so far.
     looks: u32,
     /// Recognises script files that a package manager has written.
-    launchers: Launchers,
+    pub(super) launchers: Launchers,
     /// What [`Live::look_again`] has seen last.
     again: Option<Again>,
 }
 
-/// What was seen in one stop of a process.
-#[derive(Debug)]
-pub struct Look {
-    /// Every thread's stack, the main one first, then those that are parked.
-    pub stacks: Vec<Stack>,
-    /// How much memory each stack has, in the same order.
-    pub rooms: Vec<Room>,
-    /// Whether all parked stacks were found.
-    pub all: bool,
-    /// Of VMs whose script frames, or whose lines, cannot be read, why.
-    pub unread: Vec<String>,
-    /// Of VMs of versions without a table, by what they are read.
-    pub notes: Vec<String>,
-    /// Of VMs of versions without a table, what was asked for and not read in this look.
-    pub not_read: Vec<String>,
-    /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
-    pub standstill: bool,
-    /// How long the process stood still, at most: the time of tries that failed is in it.
-    pub stopped: Duration,
-    /// How many bytes were copied.
-    pub copied: u64,
-    /// Threads that were not read for this look, because they have slept since the one before ([`Live::look_again`]).
-    pub kept: HashSet<i32>,
-}
-
 /// What a look reads, and what it asks of it.
-struct Reading<'a> {
-    snapshot: &'a Snapshot,
-    coroutines: &'a [(usize, Coroutine)],
+pub(super) struct Reading<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) coroutines: &'a [(usize, Coroutine)],
     /// The threads that sleep, where it is asked what each thread does.
-    sleepers: Option<&'a Sleepers>,
+    pub(super) sleepers: Option<&'a Sleepers>,
     /// Whether references are counted.
-    count: bool,
+    pub(super) count: bool,
 }
 
 /// What a look must find out, beside the stacks of the threads.
@@ -133,6 +109,7 @@ impl Live {
             notes,
             unwinder: Unwinder::default(),
             stopped_at: HashMap::new(),
+            on_processors: OnProcessors::default(),
             looks: 0,
             launchers: Launchers::of(pid),
             again: None,
@@ -175,8 +152,22 @@ impl Live {
         let found = self.find_vm_again();
         let before = self.again.take();
         found?;
-        let kept = before.map(|before| before.kept(self.pid));
-        let (look, sleepers) = self.look_but(wanted, kept.unwrap_or_default())?;
+        // First of all, because it is now that the look was to be.
+        let running = match wanted.running {
+            true => self.copy_running(),
+            false => None,
+        };
+        let (look, sleepers) = match running {
+            Some(running) => {
+                let before = before.filter(|_| !running.is_elsewhere);
+                let kept = before.map(|before| self.kept_beside(before));
+                self.look_beside(wanted, kept.unwrap_or_default(), running)?
+            }
+            None => {
+                let kept = before.map(|before| before.kept(self.pid));
+                self.look_but(wanted, kept.unwrap_or_default())?
+            }
+        };
         self.again = Some(Again::of(look, sleepers));
         Ok(())
     }
@@ -260,12 +251,14 @@ impl Live {
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
             kept: tids,
+            queued: Vec::new(),
+            again: 0,
         };
         Ok((look, sleepers))
     }
 
     /// Reads the stacks in a snapshot, those of the threads first, with the memory that each has, and adds those that are `kept`.
-    fn read_copies(
+    pub(super) fn read_copies(
         &mut self,
         reading: &Reading,
         kept: Vec<(Stack, Room)>,
@@ -289,7 +282,8 @@ impl Live {
         let areas = kept.iter().map(|(stack, _)| &stack.thread);
         let areas = snapshot.threads.iter().chain(areas);
         let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
-        let known = reading.sleepers;
+        // Where none is read, what each does was told before.
+        let known = reading.sleepers.filter(|_| !snapshot.threads.is_empty());
         let known = known.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
         let mut read = kept;
         for thread in &snapshot.threads {
@@ -328,7 +322,7 @@ impl Live {
         (stacks, rooms)
     }
 
-    fn tell_launchers(&mut self, stacks: &mut [Stack]) {
+    pub(super) fn tell_launchers(&mut self, stacks: &mut [Stack]) {
         for script in stacks.iter_mut().flat_map(Stack::scripts_mut) {
             script.launcher = self.launchers.have(&script.path);
         }
@@ -358,96 +352,6 @@ impl Live {
             }
         }
         found
-    }
-
-    fn stop_and_copy(
-        &self,
-        coroutines: &[(usize, Coroutine)],
-        kept: &[Asleep],
-        deadline: Instant,
-    ) -> process::Result<Snapshot> {
-        let mut stood = Duration::ZERO;
-        loop {
-            let began = Instant::now();
-            match self.stop_and_copy_once(coroutines, kept) {
-                // If more threads want to run than there are processors, a thread may get none for long. Its first thread gives way to another
-                // one that begins a program.
-                Err(process::Error::WouldNotStop { .. } | process::Error::Stirred(_))
-                    if Instant::now() < deadline =>
-                {
-                    // How much of it threads stood is not known: all of it at most.
-                    let took = began.elapsed();
-                    stood += took;
-                    process::stop::leave_alone(took * ALONE);
-                }
-                Ok(mut taken) => {
-                    taken.stopped += stood;
-                    return Ok(taken);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn stop_and_copy_once(
-        &self,
-        coroutines: &[(usize, Coroutine)],
-        kept: &[Asleep],
-    ) -> process::Result<Snapshot> {
-        let must_stop = |thread: &Asleep| {
-            let sleeps_at = (thread.call().sp, thread.call().pc);
-            self.stopped_at.get(&thread.tid()) == Some(&sleeps_at)
-        };
-        let Live { vms, memory, .. } = self;
-        let pagemap = Pagemap::open(self.pid).ok();
-        Snapshot::take(
-            self.pid,
-            &self.maps,
-            &self.likely(),
-            snapshot::Wanted {
-                must_stop: &must_stop,
-                kept,
-            },
-            &mut |thread, copied| {
-                let overlay = Overlay {
-                    copies: copied,
-                    rest: memory,
-                };
-                let mut wanted: Vec<Range<u64>> = vms
-                    .iter()
-                    .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                    .collect();
-                if thread.main {
-                    let end = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at).end;
-                    wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
-                }
-                wanted
-            },
-        )
-    }
-
-    /// Returns the ranges that would be read of the main thread if it stood still now. When it does stand still, most of them
-    /// are still right.
-    fn likely(&self) -> Vec<Range<u64>> {
-        let main = Thread {
-            tid: self.pid,
-            own_id: self.pid,
-            name: String::new(),
-            main: true,
-            context: UnwindContext::default(),
-            mapping: 0..0,
-            activity: process::snapshot::Activity::Unknown,
-        };
-        let nothing = Copies::default();
-        let recorder = Recorder::of(&self.memory);
-        let wanted: Vec<Range<u64>> = self
-            .vms
-            .iter()
-            .flat_map(|vm| vm.wanted(&recorder, &main, &nothing))
-            .collect();
-        let mut ranges = recorder.ranges();
-        ranges.extend(wanted);
-        ranges
     }
 
     /// Opens a process anew that has begun another program (execve(2)): its memory, its files and its VM are others. And searches once more
@@ -481,7 +385,7 @@ impl Live {
     }
 
     /// Reads the mappings again, and what depends on them if they have changed. Returns whether the files have other numbers now.
-    fn refresh(&mut self) -> bool {
+    pub(super) fn refresh(&mut self) -> bool {
         let maps = Maps::read(self.pid).ok().filter(|maps| *maps != self.maps);
         let read = maps.and_then(|maps| {
             let modules = Modules::of_guest(self.pid, &maps, &self.memory);

@@ -59,9 +59,9 @@ pub(super) fn coroutines(
     memory: &dyn Memory,
 ) -> (Vec<(usize, Coroutine)>, bool) {
     let (mut found, mut all) = (Vec::new(), true);
-    // What is parked in one without a table is not read, and that is said ([`not_read`]).
+    // That it is not read in the others is said ([`not_read`]).
     let all_vms = vms.iter().enumerate();
-    for (number, vm) in all_vms.filter(|(_, vm)| vm.without_table().is_none()) {
+    for (number, vm) in all_vms.filter(|(_, vm)| vm.no_coroutines().is_none()) {
         let mut best = (Vec::new(), false);
         for _ in 0..languages::frames::ATTEMPTS {
             let next = vm.coroutines(memory);
@@ -87,13 +87,13 @@ pub(super) fn may_be_more(vms: &[Box<dyn Scripts>]) -> bool {
 /// Returns what was asked for and not read of the VMs; `fibers`: that what is parked was asked for.
 pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<String> {
     let mut not_read: Vec<String> = vms.iter().filter_map(|vm| vm.take_lost()).collect();
-    let without_table = vms.iter().filter(|vm| vm.without_table().is_some());
-    not_read.extend(without_table.filter(|_| fibers).map(|vm| {
-        let language = vm.language();
-        format!(
-            "{language} has no table, so its fibers and coroutines that are parked are not read"
-        )
-    }));
+    let parked = vms.iter().filter(|_| fibers).filter_map(|vm| {
+        let (language, why) = (vm.language(), vm.no_coroutines()?);
+        Some(format!(
+            "{language} {why}, so its fibers and coroutines that are parked are not read"
+        ))
+    });
+    not_read.extend(parked);
     not_read
 }
 

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Function, Profile};
+use super::Profile;
+use super::frame::Function;
 
 /// A share has changed if so large a difference comes of chance less often than this. Two shares of each function are asked about, so of 10,000
 /// functions whose shares are the same at most one is said to have changed, on average.
@@ -193,7 +194,7 @@ fn independent(old: &Profile, new: &Profile) -> ([u64; 2], Vec<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Frame;
+    use super::super::frame::{Frame, Kind};
     use super::*;
 
     fn profile(counts: &[(&str, bool, u64)]) -> Profile {
@@ -203,7 +204,7 @@ mod tests {
                 function: Function {
                     name: name.to_owned(),
                     file: "app.rb".to_owned(),
-                    native: false,
+                    kind: Kind::Script,
                 },
                 line: 3,
                 library,
@@ -254,7 +255,7 @@ mod tests {
                 function: Function {
                     name: (*name).to_owned(),
                     file: "app.rb".to_owned(),
-                    native: false,
+                    kind: Kind::Script,
                 },
                 line: 3,
                 library: *library,

@@ -3,29 +3,33 @@
 //!
 //! Numbers and texts are those of crate `varint`. In this order: `MAGIC`, `VERSION`, what is known of the run ([`About`]), the counts of
 //! [`Profile`], the frames by number (name, file, line, and a byte: 1 native, 2 of a library), and the stacks in their order: how many frames one
-//! has in common with the one before it, how many more there are, the numbers of these, how often it was seen. A CRC-32 of all of that, four
-//! bytes in little-endian order, is the end.
+//! has in common with the one before it, how many more there are, the numbers of these, how often it was seen. Then the same of threads that
+//! waited, where between frames and stacks there are the waits by number, and a stack has its wait's before its count; and the threads, with how often
+//! each ran and waited. A CRC-32 of all of that,
+//! four bytes in little-endian order, is the end.
 
-use std::collections::HashMap;
+mod stacks;
+
 use std::io::{self, Write};
-use std::rc::Rc;
 use std::time::Duration;
 
 use varint::{Take, Wrong, put, put_bytes};
 
-use super::{DEEPEST, Frame, Function, MOST_BYTES, MOST_FRAMES, MOST_KINDS, OTHERS, Profile};
+use super::Profile;
+
+use stacks::{
+    put_frames, put_stacks, put_threads, put_waits, take_frames, take_stacks, take_threads,
+    take_waits,
+};
 
 /// How each file begins.
 const MAGIC: [u8; 8] = *b"lancet-p";
 
 /// The version of the layout, which is read alone.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// More samples nobody takes; sums of that many do not overflow.
 const MOST_SAMPLES: u64 = 1 << 48;
-
-const NATIVE: u8 = 1;
-const LIBRARY: u8 = 2;
 
 /// What is known of a run of looks beside its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,15 +148,16 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     for count in profile.counts() {
         put(&mut bytes, count);
     }
-    put(&mut bytes, profile.kinds.len() as u64);
-    for frame in &profile.kinds {
-        put_bytes(&mut bytes, frame.function.name.as_bytes());
-        put_bytes(&mut bytes, frame.function.file.as_bytes());
-        put(&mut bytes, frame.line.into());
-        let native = if frame.function.native { NATIVE } else { 0 };
-        bytes.push(native | if frame.library { LIBRARY } else { 0 });
-    }
-    put_stacks(&mut bytes, &profile.stacks);
+    put_frames(&mut bytes, &profile.known);
+    let stacks = profile.stacks.iter();
+    put_stacks(
+        &mut bytes,
+        stacks
+            .map(|(stack, count)| (&**stack, None, *count))
+            .collect(),
+    );
+    put_waits(&mut bytes, &profile.waits);
+    put_threads(&mut bytes, &profile.threads);
     let sum = crc32fast::hash(&bytes);
     out.write_all(&bytes)?;
     out.write_all(&sum.to_le_bytes())
@@ -206,24 +211,6 @@ fn take_missed(take: &mut Take) -> Result<Missed, Wrong> {
     })
 }
 
-fn put_stacks(bytes: &mut Vec<u8>, stacks: &HashMap<Rc<[u32]>, u64>) {
-    let mut stacks: Vec<_> = stacks.iter().collect();
-    stacks.sort();
-    put(bytes, stacks.len() as u64);
-    let mut before: &[u32] = &[];
-    for (stack, count) in stacks {
-        let both = before.iter().zip(stack.iter());
-        let common = both.take_while(|(one, other)| one == other).count();
-        put(bytes, common as u64);
-        put(bytes, (stack.len() - common) as u64);
-        for number in &stack[common..] {
-            put(bytes, (*number).into());
-        }
-        put(bytes, *count);
-        before = stack;
-    }
-}
-
 /// Reads what [`write()`] has written. Anybody may have made the file: it takes no more memory than a profile may.
 ///
 /// # Errors
@@ -263,71 +250,32 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
     for count in profile.counts_mut() {
         *count = take.number()?;
     }
-    for _ in 0..take.below(MOST_KINDS + 2)? {
-        let frame = frame(&mut take)?;
-        profile.bytes += frame.function.name.len() + frame.function.file.len();
-        if profile.bytes > MOST_BYTES + OTHERS.len() {
-            return Err(Error::Damaged);
-        }
-        // Nothing is added to it, so that nobody asks for the number of a frame.
-        profile.kinds.push(frame);
-    }
-    take_stacks(&mut take, &mut profile)?;
-    let counts = profile.stacks.values();
-    let seen = counts.fold(0_u64, |sum, count| sum.saturating_add(*count));
-    let is_whole = take.0.is_empty() && seen == profile.samples;
-    match is_whole && profile.counts().iter().all(|count| *count < MOST_SAMPLES) {
+    profile.known = take_frames(&mut take)?;
+    profile.frames = take_stacks(&mut take, &profile.known, |take, stack| {
+        Ok(profile.stacks.insert(stack, take.number()?).is_none())
+    })?;
+    profile.waits = take_waits(&mut take)?;
+    profile.threads = take_threads(&mut take)?;
+    let sum = |counts: &mut dyn Iterator<Item = &u64>| {
+        counts.fold(0_u64, |sum, count| sum.saturating_add(*count))
+    };
+    let seen = sum(&mut profile.stacks.values());
+    let waited = sum(&mut profile.waits.stacks.values());
+    let is_whole = take.0.is_empty() && seen == profile.samples && seen == profile.ran;
+    let mut counts = profile.counts().into_iter().chain([waited]);
+    match is_whole && counts.all(|count| count < MOST_SAMPLES) {
         true => Ok((profile, about)),
         false => Err(Error::Damaged),
     }
-}
-
-fn frame(take: &mut Take) -> Result<Frame, Wrong> {
-    let (name, file, line) = (take.text()?, take.text()?, take.small()?);
-    let flags = take.byte()?;
-    Ok(Frame {
-        function: Function {
-            name,
-            file,
-            native: flags & NATIVE != 0,
-        },
-        line,
-        library: flags & LIBRARY != 0,
-    })
-}
-
-fn take_stacks(take: &mut Take, profile: &mut Profile) -> Result<(), Wrong> {
-    let mut stack: Vec<u32> = Vec::new();
-    for _ in 0..take.number()? {
-        let common = take.below(stack.len() + 1)? as usize;
-        stack.truncate(common);
-        for _ in 0..take.number()? {
-            stack.push(take.below(profile.kinds.len())?);
-        }
-        if stack.len() > DEEPEST {
-            return Err(Wrong);
-        }
-        profile.frames += stack.len();
-        // Stacks that found no room have one frame each, one of the kinds that there are.
-        if profile.frames > MOST_FRAMES + MOST_KINDS {
-            return Err(Wrong);
-        }
-        let count = take.number()?;
-        if profile
-            .stacks
-            .insert(stack.as_slice().into(), count)
-            .is_some()
-        {
-            return Err(Wrong);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::threads::Did;
+    use super::super::waits::{Lock, Wait};
+    use super::super::{Frame, Function, Kind};
     use super::*;
 
     fn about() -> About {
@@ -378,12 +326,27 @@ mod tests {
                 function: Function {
                     name: format!("f{}", name / 4),
                     file: "/srv/a.rb".to_owned(),
-                    native: *native,
+                    kind: if *native { Kind::Native } else { Kind::Script },
                 },
                 line: (name % 4).into(),
                 library: *name == 7,
             };
-            profile.add(stack.iter().map(frame).collect());
+            let frames: Vec<Frame> = stack.iter().map(frame).collect();
+            let wait = Wait {
+                doing: format!("waits {}", stack.len()),
+                lock: native.then(|| Lock {
+                    pid: 7,
+                    name: "mutex 0x70".to_owned(),
+                }),
+                holder: frames.last().cloned(),
+                is_idle: stack.is_empty(),
+                ..Wait::default()
+            };
+            profile.waits.add(7, frames.clone(), wait);
+            let name = format!("t{}", stack.len());
+            profile.threads.add(&name, Did::Ran, 1);
+            profile.threads.add(&name, Did::Waited, 2);
+            profile.add(frames);
         }
         profile
     }
@@ -397,6 +360,13 @@ mod tests {
             prop_assert_eq!(known, about());
             prop_assert_eq!(read.stacks(), profile.stacks());
             prop_assert_eq!(read.counts(), profile.counts());
+            let waits = |profile: &Profile| {
+                let each = profile.waits.each();
+                let each = each.map(|(frames, wait, count)| format!("{frames:?} {wait:?} {count}"));
+                each.collect::<std::collections::BTreeSet<_>>()
+            };
+            prop_assert_eq!(waits(&read), waits(&profile));
+            prop_assert_eq!(&read.threads, &profile.threads);
             prop_assert_eq!(written(&read), bytes);
         }
 
@@ -419,7 +389,7 @@ mod tests {
     #[test]
     fn what_is_no_profile_says_so() {
         assert_eq!(read(b"pprof").unwrap_err(), Error::Foreign);
-        assert_eq!(read(b"lancet-p\x01").unwrap_err(), Error::Version(1));
+        assert_eq!(read(b"lancet-p\x02").unwrap_err(), Error::Version(2));
         let bytes = written(&profile(&[(vec![1], false)]));
         for end in MAGIC.len() + 1..bytes.len() {
             assert_eq!(read(&bytes[..end]).unwrap_err(), Error::Damaged, "{end}");
@@ -448,7 +418,7 @@ mod tests {
     #[test]
     fn a_file_asks_for_no_more_memory_than_a_profile_may_take() {
         let mut bytes = [&MAGIC[..], &[VERSION as u8]].concat();
-        bytes.extend([0; 13]);
+        bytes.extend([0; 14]);
         put(&mut bytes, 2);
         for name in [b"a", b"b"] {
             put_bytes(&mut bytes, name);

@@ -1,5 +1,6 @@
 //! Profiles of stacks that are written down here.
 
+use super::frame::{DEEPEST, MOST_BYTES, MOST_KINDS, OTHERS};
 use super::*;
 
 fn frame(name: &str, line: u32) -> Frame {
@@ -7,7 +8,7 @@ fn frame(name: &str, line: u32) -> Frame {
         function: Function {
             name: name.to_owned(),
             file: "app.rb".to_owned(),
-            native: false,
+            kind: Kind::Script,
         },
         line,
         library: false,
@@ -53,13 +54,118 @@ fn own_and_total_samples_and_the_dear_caller() {
     assert_eq!(caller(again), Some((&frame("main", 1), 10)));
 }
 
+#[test]
+fn callers_and_callees_of_one_function() {
+    let profile = profile();
+    let of = |name: &str| profile.around(&frame(name, 0).function);
+    let callees = |name: &str| -> Vec<(String, u64)> {
+        let callees = of(name).callees.into_iter();
+        callees
+            .map(|(function, count)| (function.name.clone(), count))
+            .collect()
+    };
+    let named = |name: &str, count| (name.to_owned(), count);
+    assert_eq!(
+        callees("main"),
+        [named("again", 10), named("cheap", 30), named("dear", 60)]
+    );
+    assert_eq!(
+        (callees("again"), of("again").own, of("again").total),
+        (vec![], 10, 10)
+    );
+    let callers: Vec<_> = of("work").callers.into_iter().collect();
+    assert_eq!(callers, [(&frame("cheap", 7), 30), (&frame("dear", 5), 60)]);
+}
+
+/// Threads that wait are samples where all time is shown, and those without work are not.
+#[test]
+fn waits_are_samples_of_the_wall() {
+    let wait = |is_idle| waits::Wait {
+        doing: "asleep in sleep".to_owned(),
+        is_idle,
+        ..waits::Wait::default()
+    };
+    let mut profile = profile();
+    for _ in 0..50 {
+        profile
+            .waits
+            .add(7, vec![frame("main", 1), frame("nap", 2)], wait(false));
+        profile.waits.add(8, vec![frame("pool", 1)], wait(true));
+    }
+    let name = |frame: &Frame| frame.function.name.clone();
+    let samples = |mode| profile.clone().shown(mode, &name).samples;
+    assert_eq!(
+        [Mode::Cpu, Mode::Wall, Mode::Wait].map(samples),
+        [100, 150, 50]
+    );
+    let wall = profile.clone().shown(Mode::Wall, &name);
+    let rows = wall.functions();
+    let of = |name: &str| {
+        rows.iter()
+            .find(|row| row.function.name == name)
+            .map(|row| (row.own, row.total))
+    };
+    assert_eq!(
+        (of("asleep in sleep"), of("nap"), of("pool")),
+        (Some((50, 50)), Some((0, 50)), None)
+    );
+    assert_eq!(
+        wall.grouped(By::File).functions()[0].function.name,
+        "app.rb"
+    );
+    let mut twice = profile.clone();
+    twice.add_all(&profile);
+    assert_eq!((twice.samples, twice.waits.counts()), (200, (100, 100)));
+    let rows = twice.waits.rows();
+    assert_eq!(
+        rows.iter()
+            .map(|row| (row.count, row.is_idle))
+            .collect::<Vec<_>>(),
+        [(100, false), (100, true)]
+    );
+}
+
+/// What one lock is to several lines is one cause, also at looks at which it was not seen who had it.
+#[test]
+fn a_lock_is_one_cause() {
+    let wait = |lock: Option<&str>| waits::Wait {
+        doing: "waits for a mutex".to_owned(),
+        lock: lock.map(|name| waits::Lock {
+            pid: 1,
+            name: name.to_owned(),
+        }),
+        holder: lock.map(|_| frame("hold", 9)),
+        ..waits::Wait::default()
+    };
+    let mut waits = waits::Waits::default();
+    for (line, lock) in [
+        (1, Some("m")),
+        (1, None),
+        (2, Some("m")),
+        (3, None),
+        (4, Some("n")),
+    ] {
+        waits.add(7, vec![frame("pay", line)], wait(lock));
+    }
+    let causes = waits.causes();
+    let told: Vec<_> = causes
+        .iter()
+        .map(|one| (one.lock.map(|lock| &*lock.name), one.count, one.at.len()))
+        .collect();
+    assert_eq!(told, [(Some("m"), 3, 2), (Some("n"), 1, 1), (None, 1, 1)]);
+    assert_eq!(causes[0].holders, BTreeMap::from([(&frame("hold", 9), 2)]));
+}
+
 /// By file and by package: what one of them calls of itself is one frame, and no sample is lost or counted twice.
 #[test]
 fn functions_are_grouped_by_file_and_by_package() {
     let of_file = |file: &str, native: bool| {
         let mut frame = frame("work", 3);
         frame.function.file = file.to_owned();
-        (frame.function.native, frame.library) = (native, native);
+        frame.library = native;
+        if native {
+            frame.function.kind = Kind::Native;
+        }
         frame
     };
     let rack = "/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb";
@@ -148,12 +254,12 @@ fn there_is_a_bound_for_stacks_frames_and_names() {
     for at in 0..MOST_KINDS as u32 + 10 {
         profile.add(vec![frame("line", at)]);
     }
-    assert!(profile.kinds.len() <= MOST_KINDS + 1);
+    assert!(profile.known.frames.len() <= MOST_KINDS + 1);
     let mut long = Profile::default();
     for at in 0..20_000 {
         long.add(vec![frame(&format!("{at}{}", "x".repeat(4_000)), 1)]);
     }
-    assert!(long.bytes <= MOST_BYTES && long.kinds.len() < 10_000);
+    assert!(long.known.bytes <= MOST_BYTES && long.known.frames.len() < 10_000);
     let others = long.functions();
     assert_eq!(others[0].function.name, OTHERS);
     assert_eq!(others.iter().map(|row| row.own).sum::<u64>(), 20_000);

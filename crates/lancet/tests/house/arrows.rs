@@ -65,7 +65,10 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "heap",
         ],
     ),
-    ("frames", &["process", "varint", "vm", "languages"]),
+    (
+        "frames",
+        &["process", "varint", "vm", "languages", "tracepoint"],
+    ),
     ("recording", &["prototypes", "varint"]),
     ("rss", &["wire", "process", "vm", "languages"]),
     (

@@ -121,6 +121,11 @@ fn what_middleware_traces() {
 }
 
 #[test]
+fn what_the_page_shows() {
+    test("page");
+}
+
+#[test]
 fn what_jobs_are_traced() {
     test("sidekiq");
 }

@@ -85,6 +85,7 @@ fn what_threads_and_requests_do() {
         succeeds(command(&python, &packages).arg("tests/test_trace.py"));
         succeeds(command(&python, &packages).arg("tests/test_turns.py"));
         succeeds(command(&python, &packages).arg("tests/test_middleware.py"));
+        succeeds(command(&python, &packages).arg("tests/test_page.py"));
     }
 }
 

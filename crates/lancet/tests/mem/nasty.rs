@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Guest, Interpreter, LIMIT, Watch, mem, rubies, run, soak};
+use crate::support::{self, Guest, Interpreter, LIMIT, Watch, mem, rubies, run, soak};
 
 /// Script, rounds, answer: see `fixtures/ruby/nasty/README.md`; fewer rounds where the long form
 /// takes long.
@@ -22,9 +22,9 @@ const GUESTS: [(&str, u32); 9] = [
 /// The long form.
 const LONGER: u32 = 10;
 
+/// Several versions share them.
 fn rounds(short: u32) -> String {
-    let factor = if soak() { LONGER } else { 1 };
-    (short * factor).to_string()
+    support::rounds::<u32>(short, short * LONGER).to_string()
 }
 
 /// What it answers when nobody looks.
@@ -123,7 +123,9 @@ fn a_guest_that_ends_while_it_is_watched_ends_well() {
 #[test]
 fn a_storm_of_attaches_and_signals_harms_nobody() {
     for ruby in rubies("signal storm") {
-        let rounds = rounds(4_000);
+        // It must not end before the last attach.
+        let rounds = 4_000 * if soak() { LONGER } else { 1 };
+        let rounds = rounds.to_string();
         let wanted = unwatched(&ruby, "nasty/signals.rb", &rounds);
         let mut guest = Guest::held(&ruby, "nasty/signals.rb", &[&rounds]);
         guest.tell("");

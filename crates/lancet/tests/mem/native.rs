@@ -36,6 +36,19 @@ fn guest(program: &PathBuf, arguments: &[&str]) -> Guest {
     guest
 }
 
+/// The program with another allocator in the place of the C library's; `None` = that is not installed.
+fn guest_with(program: &PathBuf, allocator: &str) -> Option<Guest> {
+    let path = PathBuf::from("/usr/lib/x86_64-linux-gnu").join(allocator);
+    if !path.exists() {
+        skip("native", format!("no {allocator}"));
+        return None;
+    }
+    let mut command = Command::new(program);
+    let guest = Guest::start("blocks", command.env("LD_PRELOAD", path));
+    guest.expect("ready");
+    Some(guest)
+}
+
 fn native(pid: i32) -> Command {
     let mut command = mem(pid);
     command.arg("--native");
@@ -149,6 +162,24 @@ fn births_and_deaths_are_those_of_the_programs_own_ledger() {
     before.holds(guest.pid, "after the second");
     guest.tell("");
     guest.ends_with("answer 42");
+}
+
+/// Allocators that are loaded before the C library: they have the C++ operators themselves.
+#[test]
+fn blocks_of_other_allocators_are_counted_alike() {
+    let folder = TempDir::new("native-others");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    for allocator in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"] {
+        let Some(mut guest) = guest_with(&program, allocator) else {
+            continue;
+        };
+        round(&mut guest);
+        watched(&mut guest, 2, allocator);
+        guest.tell("");
+        guest.ends_with("answer 42");
+    }
 }
 
 /// The C library is in the program, with its symbols; in one without there is nothing to hook.
@@ -305,4 +336,143 @@ fn what_a_program_holds_at_its_end_is_reported() {
         "{lost:?}"
     );
     equal(&reports.join("\n"), &ledger, "at its end");
+}
+
+/// A program that is started is counted from its first own instruction on, and what it has not given back at its end is no loss.
+#[test]
+fn a_started_program_is_counted_to_its_end() {
+    let folder = TempDir::new("native-started");
+    for (number, flags) in [&[][..], &["-static"]].into_iter().enumerate() {
+        let Some(program) = built(&folder, "g++", flags) else {
+            return;
+        };
+        let report = folder.join(format!("report-{number}"));
+        let mut command = lancet();
+        command
+            .args(["mem", "--native", "--json", "-o"])
+            .arg(&report);
+        command.arg("--").arg(&program);
+        let mut started = Guest::start("blocks", &mut command);
+        started.expect("ready");
+        let mut ledger = round(&mut started);
+        // That of a static program is its own: the block is that function's.
+        ledger.retain(|name, _| flags.is_empty() || !name.starts_with("by_new"));
+        started.tell("");
+        started.ends_with("answer 42");
+        let report = std::fs::read_to_string(&report).expect("a report");
+        equal(&report, &ledger, "started");
+    }
+}
+
+/// The program's own exit code is handed on; one without an allocator of its own runs all the same, and it is said why nothing was counted.
+#[test]
+fn a_started_program_ends_as_it_would() {
+    let mut command = lancet();
+    command.args(["mem", "--native", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(run(&mut command, LIMIT).code(), 7);
+    let folder = TempDir::new("native-none");
+    let Some(program) = built(&folder, "g++", &["-static", "-s"]) else {
+        return;
+    };
+    let mut command = lancet();
+    command.args(["mem", "--native", "--"]).arg(&program);
+    let output = run(command.stdin(std::process::Stdio::null()), LIMIT);
+    assert_eq!(output.code(), 4, "{}", output.stderr);
+    assert!(output.stdout.ends_with("answer 42\n"), "{}", output.stdout);
+    assert!(
+        output
+            .stderr
+            .contains("cannot be opened: no allocator is found in it"),
+        "{}",
+        output.stderr
+    );
+}
+
+/// Programs that keep 100 blocks of 10,000 bytes each round, at their seventh line.
+const KEEPING: [(&str, &str, &str); 4] = [
+    (
+        "python3",
+        "keeps.py",
+        "import sys\nkept = []\nprint('ready', flush=True)\nfor line in sys.stdin:\n    if line == '\\n': break\n    for i in range(100):\n        kept.append(bytes(10000))\n    print('done', flush=True)\nprint('answer 42')\n",
+    ),
+    (
+        "ruby",
+        "keeps.rb",
+        "$stdout.sync = true\nkept = []\nputs 'ready'\nwhile line = $stdin.gets\n  break if line == \"\\n\"\n  100.times do\n    kept << 'x' * 10_000\n  end\n  puts 'done'\nend\nputs 'answer 42'\n",
+    ),
+    (
+        "perl",
+        "keeps.pl",
+        "$| = 1;\nmy @kept;\nprint \"ready\\n\";\nwhile (my $line = <STDIN>) {\n  last if $line eq \"\\n\";\n  for my $i (1..100) {\n    push @kept, 'x' x (10000 + $i);\n  }\n  print \"done\\n\";\n}\nprint \"answer 42\\n\";\n",
+    ),
+    (
+        "php",
+        "keeps.php",
+        "<?php\n$kept = [];\necho \"ready\\n\";\nwhile (($line = fgets(STDIN)) !== false) {\n  if ($line == \"\\n\") break;\n  for ($i = 0; $i < 100; $i++) {\n    $kept[] = str_repeat('x', 10000 + $i);\n  }\n  echo \"done\\n\";\n}\necho \"answer 42\\n\";\n",
+    ),
+];
+
+/// Blocks and bytes that were taken while this line of the script ran.
+fn taken_at(report: &str, script: &str, line: i64) -> [i64; 2] {
+    let mut taken = [0; 2];
+    for record in report.lines() {
+        let record: Value = serde_json::from_str(record).expect("JSON");
+        let place = &record["script"];
+        let is_there = place["path"]
+            .as_str()
+            .is_some_and(|path| path.ends_with(script));
+        if record["record"] == "row" && is_there && place["line"] == line {
+            taken[0] += record["born"].as_i64().expect("a number");
+            taken[1] += record["allocated"].as_i64().expect("a number");
+        }
+    }
+    taken
+}
+
+/// The line of a script that runs is told with the native function, of each VM whose frames can be read; also of one that is started.
+#[test]
+fn blocks_are_told_with_the_line_of_the_script() {
+    let folder = TempDir::new("native-lines");
+    for (interpreter, name, text) in KEEPING {
+        if !installed(interpreter) {
+            skip("native", format!("no {interpreter}"));
+            continue;
+        }
+        let script = folder.join(name);
+        std::fs::write(&script, text).expect("a file");
+        let keeps = |mut command: Command| {
+            // PHP takes small blocks from chunks of its own, unless it is told not to.
+            let guest = Guest::start(name, command.arg(&script).env("USE_ZEND_ALLOC", "0"));
+            guest.expect("ready");
+            guest
+        };
+        let mut guest = keeps(Command::new(interpreter));
+        let watch = Watch::open(native(guest.pid));
+        guest.tell("round");
+        guest.expect("done");
+        let output = watch.interrupt();
+        assert_eq!(output.code(), 0, "{name}: {}", output.stderr);
+        guest.tell("");
+        guest.ends_with("answer 42");
+        let report = folder.join("report");
+        let mut command = lancet();
+        command
+            .args(["mem", "--native", "--json", "-o"])
+            .arg(&report);
+        command.args(["--", interpreter]);
+        let mut started = keeps(command);
+        started.tell("round");
+        started.expect("done");
+        started.tell("");
+        started.ends_with("answer 42");
+        let report = std::fs::read_to_string(&report).expect("a report");
+        for (how, report) in [("running", &output.stdout), ("started", &report)] {
+            let [born, bytes] = taken_at(report, name, 7);
+            let whole = (100..400).contains(&born) && (1_000_000..4_000_000).contains(&bytes);
+            assert!(
+                whole,
+                "{name}, {how}: {born} blocks of {bytes} bytes: {report}"
+            );
+        }
+    }
 }

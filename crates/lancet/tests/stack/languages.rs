@@ -36,6 +36,11 @@ pub const PYTHON: Language = Language {
     script: include_str!("deep.py"),
     runner: "_PyEval_EvalFrameDefault",
 };
+/// Builds of it without the GIL, of which stacks alone are read.
+pub const FREE_THREADED: Language = Language {
+    versions: &["3.13t", "3.14t", "3.15t"],
+    ..PYTHON
+};
 pub const PERL: Language = Language {
     name: "perl",
     versions: &["5.32", "5.36", "5.40", "5.42", "5.44"],
@@ -185,7 +190,9 @@ fn ruby_says_the_same_of_its_frames() {
 
 #[test]
 fn python_says_the_same_of_its_frames() {
-    for interpreter in PYTHON.interpreters() {
+    let mut free_threaded = FREE_THREADED.interpreters();
+    free_threaded.retain(|one| !one.is_system());
+    for interpreter in PYTHON.interpreters().into_iter().chain(free_threaded) {
         let what = &interpreter.to_string();
         let guest = start(&PYTHON, &interpreter, DEEP);
         let seen = seen(&PYTHON, &guest, what);

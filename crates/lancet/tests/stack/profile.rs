@@ -26,7 +26,9 @@ fn what_sleeps_is_no_sample() {
     let pid = guest.pid.to_string();
     let output = profile(&["-p", &pid, "--for", "300ms"]);
     assert!(
-        output.stdout.starts_with("no thread ran in any look: "),
+        output
+            .stdout
+            .starts_with("no thread ran in any look; threads were asleep "),
         "{output:?}"
     );
     let all = records(&profile(&["-p", &pid, "--for", "300ms", "--json"]));
@@ -34,7 +36,7 @@ fn what_sleeps_is_no_sample() {
         .iter()
         .filter_map(|one| one["record"].as_str())
         .collect();
-    assert_eq!(kinds, ["process", "verdict", "profile", "losses"]);
+    assert_eq!(kinds, ["process", "verdict", "profile", "wait", "losses"]);
     assert_eq!(all[0]["pid"], guest.pid, "{all:?}");
     assert_eq!(all[0]["command"], serde_json::json!(["ruby", "-e", SLEEPS]));
     let of_all = &all[2];

@@ -16,8 +16,8 @@ use super::debug_offsets;
 use super::greenlet::{self, Resumed};
 use crate::frames::without_table::is_taken_away;
 use crate::frames::{
-    Copied, Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
-    Through, Turn, VmThread, WithoutTable, pages_of, text,
+    Copied, Coroutine, FoundScripts, LONGEST, Module, NO_TABLE, Parked, Placement, Script, Scripts,
+    Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -60,7 +60,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         let derived = debug_offsets::find(memory, &symbol, sources, why)?;
         Ok::<_, String>((derived.facts, Some(derived.without_table)))
     };
-    let found = match Facts::find(&Pages::new(memory), &symbol) {
+    let found = match Facts::for_frames(&Pages::new(memory), &symbol) {
         Ok(facts) if is_taken_away(Language::Python) => {
             derived(&format_args!("Python {} has no table", facts.version()))
         }
@@ -134,7 +134,19 @@ impl Vm {
 
 impl Scripts for Vm {
     fn language(&self) -> String {
-        format!("Python {}", self.facts.version())
+        let build = match self.facts.is_free_threaded() {
+            true => " (free-threaded)",
+            false => "",
+        };
+        format!("Python {}{build}", self.facts.version())
+    }
+
+    fn no_coroutines(&self) -> Option<&'static str> {
+        match (self.facts.has_table(), self.facts.is_free_threaded()) {
+            (false, _) => Some(NO_TABLE),
+            (true, true) => Some("has no list of its objects"),
+            (true, false) => None,
+        }
     }
 
     fn without_table(&self) -> Option<&WithoutTable> {
@@ -195,18 +207,23 @@ impl Scripts for Vm {
             });
         }
         let caller = through.caller.as_deref().unwrap_or_default();
-        let acquires = LOCK.contains(&caller);
-        let may_want = acquires.then(|| match caller {
-            PARKING => python.parked_on(through.argument).ok(),
-            _ => Some(through.argument),
+        let parks = caller == PARKING;
+        let parked_on = parks.then(|| python.parked_on(through.argument).ok());
+        let parked_on = parked_on.flatten();
+        let is_held_up = parked_on.is_some_and(|word| python.is_of_state(id, word));
+        let acquires = LOCK.contains(&caller) && !is_held_up;
+        let may_want = acquires.then_some(match parks {
+            true => parked_on,
+            false => Some(through.argument),
         });
+        let may_want = may_want.flatten();
         let mut holds = Vec::new();
         // An error ends the reading; the locks read until then are used.
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
             name: self.name(memory, thread.context.thread_area),
-            may_want: may_want.flatten(),
+            may_want,
             holds,
             turn,
             turn_of: match waits_for_gil {
@@ -219,9 +236,6 @@ impl Scripts for Vm {
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
-        if !self.facts.has_table() {
-            return (Vec::new(), false);
-        }
         let pages = Pages::new(memory);
         let mut found = Vec::new();
         let whole = Python::new(&pages, self.facts).and_then(|python| search(&python, &mut found));

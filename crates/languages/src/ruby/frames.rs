@@ -4,12 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use process::snapshot::{Copies, Thread};
 use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
 use vm::{Language, Memory};
 
 use super::newest_layout;
+use super::on_stack::{inner_words, is_on, outer_words};
 use crate::frames::without_table::is_taken_away;
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
@@ -23,11 +25,10 @@ const MARK: &str = Language::Ruby.description().mark;
 /// exported [`ENDS_IN_RUNNER`] calls at its end: `return vm_exec(ec);`.
 const RUNNER: &str = "rb_vm_exec";
 const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
-/// Bytes at the outer end of a stack in which the thread's own record is searched for: `thread_start_func_2` keeps it
-/// there, and so does the first function of a fiber.
-const SEARCHED: u64 = 16 << 10;
-/// Number of bytes at the inner end in which the context is searched for.
-const INNER: u64 = 64 << 10;
+/// Threads that are remembered at most.
+const MOST_FOUND: usize = 1 << 14;
+/// After that a thread on whose stack none of the VM's was found is searched again.
+const AGAIN: Duration = Duration::from_millis(200);
 /// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
 /// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
 /// differs as its memory does: an EPYC 9005 (Zen 5) takes two thirds of it.
@@ -63,6 +64,9 @@ fn scan(version: Version) -> ScanCost {
 /// What a thread is called that no kernel thread runs.
 const THREAD: &str = "Thread";
 
+/// The VM's thread that was found, and when.
+type Found = (Option<u64>, Instant);
+
 struct Vm {
     facts: Facts,
     /// How it is read without a table.
@@ -75,6 +79,9 @@ struct Vm {
     context: Cell<Option<Context>>,
     /// The VM's thread that each kernel thread ran when that was asked last, by the kernel thread's own id.
     runs: RefCell<HashMap<i32, u64>>,
+    /// The VM's thread that was searched for on the stack of each kernel thread, by that one's own id and its fs base, and when; `None` if
+    /// there was none.
+    found: RefCell<HashMap<(i32, u64), Found>>,
 }
 
 /// Returns the reader if the process runs Ruby.
@@ -113,6 +120,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         runner,
         context: Cell::default(),
         runs: RefCell::default(),
+        found: RefCell::default(),
     })))
 }
 
@@ -160,6 +168,17 @@ impl Vm {
         if let Some(id) = known.filter(|id| runs(*id)) {
             return ruby.ec_if_thread(self.vm, id);
         }
+        let kernel = (thread.own_id, thread.context.thread_area);
+        match self.found.borrow().get(&kernel) {
+            Some((Some(id), _)) if runs(*id) => {
+                let context = ruby.ec_if_thread(self.vm, *id);
+                if context.is_some_and(|context| is_on(&ruby, context, thread, copied)) {
+                    return context;
+                }
+            }
+            Some((None, since)) if since.elapsed() < AGAIN => return None,
+            _ => {}
+        }
         let outer = outer_words(thread, copied);
         let contexts: BTreeSet<u64> = outer
             .into_iter()
@@ -167,30 +186,19 @@ impl Vm {
             .collect();
         // The record of the thread that made this one may be there too. The inner frames show whose context it is,
         // because the functions of the VM pass it on.
-        let from = thread.context.sp & !7;
-        let inner = words(copied, from..thread.mapping.end.min(from + INNER));
+        let inner = inner_words(thread, copied);
         let code_references = |context: u64| inner.iter().filter(|word| **word == context).count();
-        contexts
+        let context = contexts
             .into_iter()
-            .max_by_key(|context| code_references(*context))
+            .max_by_key(|context| code_references(*context));
+        let id = context.and_then(|context| ruby.thread_of(context).ok());
+        let mut found = self.found.borrow_mut();
+        if found.len() >= MOST_FOUND {
+            found.clear();
+        }
+        found.insert(kernel, (id, Instant::now()));
+        context
     }
-}
-
-/// Returns the different words at the outer end of a stack that could be pointers.
-fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
-    let end = thread.mapping.end;
-    let from = end.saturating_sub(SEARCHED).max(thread.context.sp & !7);
-    words(copied, from..end)
-        .into_iter()
-        .filter(|word| word % 8 == 0 && (0x1000..0x8000_0000_0000).contains(word))
-        .collect()
-}
-
-/// Returns the words in a copied range that were ever touched; none if it was not copied.
-fn words(copied: &Copies, range: Range<u64>) -> Vec<u64> {
-    let parts = copied.parts(range).unwrap_or_default();
-    let words = parts.iter().flat_map(|(_, part)| part.as_chunks::<8>().0);
-    words.map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 impl Scripts for Vm {

@@ -15,12 +15,12 @@
 use std::io::{self, Write};
 
 use answer::profile::{Record, Run};
-use frames::profile::Profile;
 use frames::profile::difference::{Change, Difference};
+use frames::profile::{Kind, Profile};
 
 use super::format::Head;
 use super::json::place;
-use super::words::{called, summary};
+use super::words::{all, called, summary};
 use crate::figures::{grouped, plural};
 use crate::json::line;
 use crate::text::printable;
@@ -100,8 +100,9 @@ fn verdict(difference: &Difference) -> String {
     if let Some(risen) = difference.risen() {
         let (old, new) = difference.shares(risen.total);
         return format!(
-            "{} has a larger share: {new:.1} % of the time in which threads ran, and {old:.1} % before",
-            called(&risen.function, risen.line)
+            "{} has a larger share: {new:.1} % of {}, and {old:.1} % before",
+            called(&risen.function, risen.line),
+            all(difference.new.mode())
         );
     }
     let changed = difference
@@ -149,7 +150,7 @@ pub fn write_json(
             out,
             &Record::FunctionDifference {
                 place: place(difference.new.by(), &change.function, 0),
-                native: change.function.native,
+                native: change.function.kind == Kind::Native,
                 own: [change.own.old, change.own.new],
                 total: [change.total.old, change.total.new],
                 own_changed: difference.is_change(change.own),

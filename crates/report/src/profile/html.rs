@@ -1,17 +1,17 @@
 //! One HTML page with everything in it (`page`): a flame graph that can be searched, turned over and gone into, and the functions with
-//! who calls them and what they call. Used by `profile`.
+//! who calls them and what they call. What threads waited for is in it where the reader asks for it. Used by `profile`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use frames::profile::{Function, Profile, Row};
+use frames::profile::{Function, Kind, Mode, Profile, Row};
 use serde::Serialize;
 use vm::library::within;
 
 use super::calls::Calls;
 use super::format::{Format, Head};
 use super::table::verdict;
-use super::words::summary;
+use super::words::{shown as shown_as, summary};
 use crate::Writes;
 use crate::figures::grouped;
 use crate::page;
@@ -38,12 +38,13 @@ const ROWS: usize = 2_000;
 const LONGEST: usize = 300;
 
 /// Bytes that names and paths of functions may take.
-const ROOM: usize = 6 << 20;
+const ROOM: usize = 4 << 20;
 
 /// What has no room here, as a function.
 const LEFT_OUT: &str = "(calls that have no room in this page)";
 
-/// A function: its name, the last part of its file, all of that, whether it is the program's (0), a library's (1) or native code (2).
+/// A function: its name, the last part of its file, all of that, whether it is the program's (0), a library's (1), native code (2) or what was
+/// waited for (3).
 type Named = (String, String, String, u8);
 
 /// A row of the table: function, samples in which it was innermost, and in which it was anywhere, the line at which it was innermost most often
@@ -59,8 +60,17 @@ struct Page {
     sums: String,
     verdict: String,
     notes: Vec<String>,
-    samples: u64,
     functions: Vec<Named>,
+    #[serde(flatten)]
+    shown: Shown,
+    /// The same with what threads waited for, where they did.
+    wall: Option<Shown>,
+}
+
+/// The samples.
+#[derive(Serialize)]
+struct Shown {
+    samples: u64,
     rows: Vec<Figures>,
     /// The number of the function that stands for calls without room, if there are such.
     left_out: Option<usize>,
@@ -72,31 +82,26 @@ struct Page {
 }
 
 fn page(profile: &Profile, head: &Head) -> Page {
-    let mut rows = profile.functions();
-    rows.sort_by_key(|row| Reverse(row.total));
-    let rest = rows.get(ROWS..).unwrap_or_default();
-    let left = (rest.len(), rest.iter().map(|row| row.own).sum());
-    let kinds: HashMap<&Function, u8> = rows.iter().map(|row| (row.function, kind(row))).collect();
-    rows.truncate(ROWS);
-    rows.sort_by_key(|row| (Reverse((row.own, row.total)), row.function));
+    let has_waits = profile.mode() == Mode::Cpu && profile.waits.counts() != (0, 0);
+    let wall = has_waits.then(|| shown_as(profile.clone(), Mode::Wall));
     let left_out = Function {
         name: LEFT_OUT.to_owned(),
         file: String::new(),
-        native: true,
+        kind: Kind::Native,
     };
-    let mut functions = Functions::default();
-    let shown = rows.iter().map(|row| functions.row(row)).collect();
-    let calls = Calls::of(profile);
-    let (nodes, missing) = nodes(&calls, &left_out, &mut functions);
     let mut notes: Vec<String> = head
         .about
         .missed
         .iter()
         .map(|missed| printable(&missed.text).into_owned())
         .collect();
-    let number = missing.is_some().then(|| functions.number(&left_out));
-    notes.extend(missing);
-    let functions = functions.named(&kinds);
+    let mut functions = Functions::default();
+    let mut shown = |profile| {
+        let (shown, missing) = functions.shown(profile, &left_out);
+        notes.extend(missing);
+        shown
+    };
+    let (shown, wall) = (shown(profile), wall.as_ref().map(shown));
     Page {
         who: printable(&head.about.who).into_owned(),
         sums: format!(
@@ -106,20 +111,18 @@ fn page(profile: &Profile, head: &Head) -> Page {
         ),
         verdict: verdict(profile),
         notes,
-        samples: profile.samples,
-        rows: shown,
-        left_out: number,
-        left,
-        nodes,
-        functions,
+        functions: functions.named(),
+        shown,
+        wall,
     }
 }
 
 fn kind(row: &Row) -> u8 {
-    match (row.function.native, row.library) {
-        (true, _) => 2,
-        (false, true) => 1,
-        (false, false) => 0,
+    match (row.function.kind, row.library) {
+        (Kind::Wait, _) => 3,
+        (Kind::Native, _) => 2,
+        (Kind::Script, true) => 1,
+        (Kind::Script, false) => 0,
     }
 }
 
@@ -128,6 +131,7 @@ fn kind(row: &Row) -> u8 {
 struct Functions<'a> {
     numbers: HashMap<&'a Function, usize>,
     all: Vec<&'a Function>,
+    kinds: HashMap<&'a Function, u8>,
 }
 
 impl<'a> Functions<'a> {
@@ -150,7 +154,30 @@ impl<'a> Functions<'a> {
         )
     }
 
-    fn named(&self, kinds: &HashMap<&Function, u8>) -> Vec<Named> {
+    /// Returns the samples of a profile, and what is to be said of what has no room.
+    fn shown(&mut self, profile: &'a Profile, left_out: &'a Function) -> (Shown, Option<String>) {
+        let mut rows = profile.functions();
+        rows.sort_by_key(|row| Reverse(row.total));
+        let rest = rows.get(ROWS..).unwrap_or_default();
+        let left = (rest.len(), rest.iter().map(|row| row.own).sum());
+        let kinds = rows.iter().map(|row| (row.function, kind(row)));
+        self.kinds.extend(kinds);
+        rows.truncate(ROWS);
+        rows.sort_by_key(|row| (Reverse((row.own, row.total)), row.function));
+        let rows = rows.iter().map(|row| self.row(row)).collect();
+        let calls = Calls::of(profile);
+        let (nodes, missing) = nodes(&calls, left_out, self);
+        let shown = Shown {
+            samples: profile.samples,
+            rows,
+            left_out: missing.is_some().then(|| self.number(left_out)),
+            left,
+            nodes,
+        };
+        (shown, missing)
+    }
+
+    fn named(&self) -> Vec<Named> {
         let mut room = ROOM;
         let mut text = |text: &str| {
             let text = shortened(&printable(text), LONGEST).into_owned();
@@ -163,7 +190,7 @@ impl<'a> Functions<'a> {
             }
         };
         let named = self.all.iter().map(|function| {
-            let kind = kinds.get(function).copied().unwrap_or(2);
+            let kind = self.kinds.get(function).copied().unwrap_or(2);
             let file = within(&function.file);
             (text(&function.name), text(file), text(&function.file), kind)
         });
@@ -217,7 +244,7 @@ fn nodes<'a>(
 mod tests {
     use serde_json::Value;
 
-    use super::super::words::tests::{profile, written};
+    use super::super::words::tests::{profile, waiting, written};
     use super::*;
 
     fn data(profile: &Profile) -> Value {
@@ -268,6 +295,23 @@ mod tests {
         assert!(!page.contains('\u{1b}'));
         let data = data(&profile);
         assert_eq!(data["functions"][0][0], "</script><script>alert(1)");
+    }
+
+    #[test]
+    fn what_waits_is_apart() {
+        let data = data(&waiting());
+        assert_eq!(
+            (&data["samples"], &data["wall"]["samples"]),
+            (&10.into(), &20.into())
+        );
+        let kinds = |part: &Value| -> Vec<u64> {
+            let nodes = part["nodes"].as_array().unwrap().iter();
+            let function = nodes.map(|node| node[1].as_u64().unwrap() as usize);
+            function
+                .map(|at| data["functions"][at][3].as_u64().unwrap())
+                .collect()
+        };
+        assert!(!kinds(&data).contains(&3) && kinds(&data["wall"]).contains(&3));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A profile for programs: one JSON object a line (docs/json.md). Used by `profile`.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use answer::place::Place;
-use answer::profile::{Caller, OfLine, Record};
+use answer::profile::{Caller, OfLine, On, Record};
 use answer::time::nanos;
-use frames::profile::{By, Frame, Function, Profile};
+use frames::profile::{By, Frame, Function, Kind, Profile};
 
 use super::format::{Format, Head};
 use super::table::verdict;
@@ -23,7 +24,9 @@ pub(super) static FORMAT: Format = Format {
 pub(super) fn place(by: By, function: &Function, line: u32) -> Place<'_> {
     match by {
         By::File => Place::new(&function.name, line, ""),
-        By::Function | By::Package => Place::new(&function.file, line, &function.name),
+        By::Function | By::Thread | By::Class | By::Package => {
+            Place::new(&function.file, line, &function.name)
+        }
     }
 }
 
@@ -39,6 +42,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
         line(out, &Record::Process(record_of(process)))?;
     }
     let text = verdict(profile);
+    let (waited, idle) = profile.waits.counts();
     line(out, &Record::Verdict { text })?;
     line(
         out,
@@ -47,11 +51,15 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
             began_at_ns: head.about.began,
             took_ns: nanos(head.about.took),
             by: profile.by().words()[0],
+            mode: profile.mode().word(),
             looks: profile.rounds,
             samples: profile.samples,
+            ran: profile.ran,
             unsure: profile.unsure,
             queued: profile.queued,
             slept: profile.slept,
+            waited,
+            idle,
             cut: profile.cut,
         },
     )?;
@@ -61,7 +69,8 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
             out,
             &Record::Function {
                 place: place(profile.by(), row.function, 0),
-                native: row.function.native,
+                native: row.function.kind == Kind::Native,
+                waits: row.function.kind == Kind::Wait,
                 library: row.library,
                 own: row.own,
                 total: row.total,
@@ -74,6 +83,44 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
                 callers: callers.map(|one| caller(profile.by(), one)).collect(),
             },
         )?;
+    }
+    waits(profile, out)
+}
+
+fn callers<'a>(frames: &BTreeMap<&'a Frame, u64>) -> Vec<Caller<'a>> {
+    let frames = frames.iter();
+    frames.map(|one| caller(By::Function, one)).collect()
+}
+
+fn waits(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    for row in profile.waits.rows() {
+        let on = row.on.iter();
+        let wait = Record::Wait {
+            place: place(By::Function, &row.place.function, row.place.line),
+            doing: row.doing,
+            idle: row.is_idle,
+            samples: row.count,
+            on: on
+                .map(|(text, samples)| On {
+                    text,
+                    samples: *samples,
+                })
+                .collect(),
+        };
+        line(out, &wait)?;
+    }
+    for cause in profile.waits.causes() {
+        if let Some(lock) = cause.lock {
+            let lock = Record::Lock {
+                pid: lock.pid,
+                name: &lock.name,
+                doing: cause.doing,
+                samples: cause.count,
+                at: callers(&cause.at),
+                holders: callers(&cause.holders),
+            };
+            line(out, &lock)?;
+        }
     }
     Ok(())
 }

@@ -14,10 +14,11 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use frames::profile::Profile;
+use frames::profile::{Kind, Mode, Profile};
 
 use super::format::{Format, Head};
-use super::words::{at, called, share, summary};
+use super::waits;
+use super::words::{TENTH, all, at, called, share, summary};
 use crate::Writes;
 use crate::figures::{grouped, plural};
 
@@ -30,11 +31,18 @@ pub(super) static FORMAT: Format = Format {
     write,
 };
 
-/// A function with a smaller share of all is no verdict.
-const TENTH: f64 = 10.0;
+/// So many rows of waits are shown where what threads wait for was not asked for.
+const FEW: usize = 5;
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     writeln!(out, "{}\n\n{}", verdict(profile), summary(profile, head))?;
+    functions(profile, out, head)?;
+    let asked = profile.mode() != Mode::Cpu;
+    let few = if asked { head.rows } else { head.rows.min(FEW) };
+    waits::write(out, profile, few, asked)
+}
+
+fn functions(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     let mut rows = profile.functions();
     if rows.is_empty() {
         return Ok(());
@@ -63,20 +71,31 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
     Ok(())
 }
 
-pub(super) fn verdict(profile: &Profile) -> String {
+/// Where threads ran, and what they waited for, in a sentence.
+pub fn verdict(profile: &Profile) -> String {
+    let waited = waits::verdict(profile).filter(|_| profile.mode() != Mode::Wait);
+    [Some(hottest(profile)), waited]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn hottest(profile: &Profile) -> String {
     let Some(hottest) = profile.hottest() else {
-        let why = match profile.queued {
-            0 => "no thread ran in any look: where threads wait says lancet stack --for",
+        let why = match (profile.mode(), profile.queued) {
+            (Mode::Wait, _) => "no thread waited in any look",
+            (_, 0) => "no thread ran in any look",
             _ => {
                 "no thread was on a processor in any look, and some waited for one: look for longer"
             }
         };
         return why.to_owned();
     };
-    let part = share(hottest.samples, profile);
+    let (part, all) = (share(hottest.samples, profile), all(profile.mode()));
     if part < TENTH {
         let [one, _] = profile.by().words();
-        return format!("no {one} of the program has a tenth of the time in which threads ran");
+        return format!("no {one} of the program has a tenth of {all}");
     }
     let within = |count: u64| match count == hottest.samples {
         true => String::new(),
@@ -85,13 +104,19 @@ pub(super) fn verdict(profile: &Profile) -> String {
             format!(" in {part:.0} % of it")
         }
     };
-    let mut text = format!(
-        "{part:.0} % of the time in which threads ran is at {}",
-        at(&hottest.frame)
-    );
+    let mut text = format!("{part:.0} % of {all} is at {}", at(&hottest.frame));
     let is_worth = |count: u64| count * 3 >= hottest.samples;
     if let Some((inner, count)) = hottest.inner.as_ref().filter(|inner| is_worth(inner.1)) {
-        text += &format!(", within {}{}", called(inner, None), within(*count));
+        let verb = match inner.kind {
+            Kind::Wait => "where it",
+            Kind::Script | Kind::Native => "within",
+        };
+        let inner = called(inner, None);
+        let inner = match inner.strip_prefix("asleep ") {
+            Some(rest) => format!("sleeps {rest}"),
+            None => inner,
+        };
+        text += &format!(", {verb} {inner}{}", within(*count));
     }
     if let Some((caller, count)) = &hottest.caller {
         text += &format!(", called by {}{}", at(caller), within(*count));
@@ -103,7 +128,8 @@ pub(super) fn verdict(profile: &Profile) -> String {
 mod tests {
     use frames::profile::By;
 
-    use super::super::words::tests::{about, head, profile, written};
+    use super::super::words::shown;
+    use super::super::words::tests::{about, head, profile, waiting, written};
     use super::*;
 
     #[test]
@@ -142,12 +168,56 @@ mod tests {
     }
 
     #[test]
+    fn what_threads_wait_for_is_said_with_its_share() {
+        let text = written(&FORMAT, &waiting());
+        let mut lines = text.lines();
+        assert_eq!(
+            lines.next(),
+            Some(
+                "90 % of the time in which threads ran is at total (/srv/app/cart.rb:31), called by show (/srv/app/cart.rb:12) in 67 % of it; \
+                 threads waited 50 % of their time for a mutex at pay (/srv/app/cart.rb:20) and 1 other line, held at audit (/srv/app/cart.rb:31)"
+            )
+        );
+        let (_, waits) = text.split_once("\n\n waited  ").unwrap();
+        assert_eq!(
+            waits,
+            "at which line, and what for (100 % is the time of threads at work)\n  \
+             30.0%  pay (/srv/app/cart.rb:20): waits for a mutex that thread 0 holds\n  \
+             20.0%  pay (/srv/app/cart.rb:21): waits for a mutex that thread 1 holds and 1 other\n\n \
+             waited  for one lock, all lines together\n  \
+             50.0%  mutex 0x70: at pay (/srv/app/cart.rb:20) and 1 other line, held at audit (/srv/app/cart.rb:31)\n\n\
+             without work: 1.0 threads on average, most at work (/srv/app/cart.rb:3): asleep in Queue#pop\n"
+        );
+    }
+
+    #[test]
+    fn of_all_time_what_waits_is_a_function() {
+        let wall = written(&FORMAT, &shown(waiting(), Mode::Wall));
+        assert!(
+            wall.starts_with("50 % of the time of threads at work is at pay (/srv/app/cart.rb:20), where it waits for a mutex held at audit (/srv/app/cart.rb:31), called by <main> (/srv/app/cart.rb:1); threads waited 50 %"),
+            "{wall}"
+        );
+        assert!(
+            wall.contains(
+                "\n  50.0%   50.0%  waits for a mutex held at audit (/srv/app/cart.rb:31)\n"
+            ),
+            "{wall}"
+        );
+        let wait = written(&FORMAT, &shown(waiting(), Mode::Wait));
+        assert!(
+            wait.contains("\n 100.0%  100.0%  waits for a mutex held"),
+            "{wait}"
+        );
+        assert!(!wait.contains("total ("), "{wait}");
+    }
+
+    #[test]
     fn nobody_who_ran_is_no_verdict() {
         let mut nobody = Profile::default();
         (nobody.rounds, nobody.slept) = (5, 10);
         assert_eq!(
             written(&FORMAT, &nobody),
-            "no thread ran in any look: where threads wait says lancet stack --for\n\n\
+            "no thread ran in any look\n\n\
              10 looks in 0.1 s: 0.0 threads ran, 0.0 waited for a processor and 2.0 slept, on average\n"
         );
     }

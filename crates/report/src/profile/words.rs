@@ -1,6 +1,6 @@
 //! Words that several formats of a profile share. Used by `table`, `tree`, `difference` and others.
 
-use frames::profile::{Frame, Function, Profile};
+use frames::profile::{Frame, Function, Mode, Profile};
 use vm::library::within;
 
 use super::format::Head;
@@ -8,7 +8,7 @@ use crate::figures::{grouped, plural};
 use crate::text::printable;
 
 /// `Cart#total (cart.rb:31)`, `memcpy (libc.so.6)`; without the place where there is none.
-pub(super) fn called(function: &Function, line: Option<u32>) -> String {
+pub fn called(function: &Function, line: Option<u32>) -> String {
     let name = printable(&function.name);
     let file = printable(within(&function.file));
     match (file.is_empty(), line) {
@@ -19,20 +19,35 @@ pub(super) fn called(function: &Function, line: Option<u32>) -> String {
 }
 
 /// The same of a frame, at the line that it was at.
-pub(super) fn at(frame: &Frame) -> String {
+pub fn at(frame: &Frame) -> String {
     called(&frame.function, Some(frame.line))
 }
 
+/// A function with a smaller share of all, in percent, is no verdict.
+pub(super) const TENTH: f64 = 10.0;
+
+/// What all samples together are.
+pub(super) fn all(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Cpu => "the time in which threads ran",
+        Mode::Wall => "the time of threads at work",
+        Mode::Wait => "the time in which threads waited",
+    }
+}
+
+/// Returns a profile with these samples; see [`Profile::shown`].
+#[must_use]
+pub fn shown(profile: Profile, mode: Mode) -> Profile {
+    profile.shown(mode, &at)
+}
+
 /// Returns a share of the samples in percent.
-pub(super) fn share(count: u64, profile: &Profile) -> f64 {
+pub fn share(count: u64, profile: &Profile) -> f64 {
     100.0 * count as f64 / profile.samples.max(1) as f64
 }
 
 /// What was looked at, in a line.
 pub(super) fn summary(profile: &Profile, head: &Head) -> String {
-    let looks = profile.rounds.max(1) as f64;
-    let counts = [profile.samples, profile.queued, profile.slept];
-    let [ran, queued, slept] = counts.map(|count| count as f64 / looks);
     let cut = match profile.cut {
         0 => String::new(),
         cut => format!(
@@ -50,8 +65,19 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
         ),
     };
     format!(
-        "{}: {ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average{unsure}{cut}",
-        printable(head.title)
+        "{}: {}{unsure}{cut}",
+        printable(head.title),
+        threads(profile)
+    )
+}
+
+/// What threads did: `1.0 threads ran, 0.0 waited for a processor and 4.0 slept, on average`.
+pub fn threads(profile: &Profile) -> String {
+    let looks = profile.rounds.max(1) as f64;
+    let counts = [profile.ran, profile.queued, profile.slept];
+    let [ran, queued, slept] = counts.map(|count| count as f64 / looks);
+    format!(
+        "{ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average"
     )
 }
 
@@ -59,7 +85,9 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
 pub(super) mod tests {
     use std::time::Duration;
 
+    use frames::profile::Kind;
     use frames::profile::saved::About;
+    use frames::profile::waits::{Lock, Wait};
 
     use super::*;
     use crate::forms::stacks::FORMS;
@@ -70,7 +98,7 @@ pub(super) mod tests {
             function: Function {
                 name: name.to_owned(),
                 file: "/srv/app/cart.rb".to_owned(),
-                native: false,
+                kind: Kind::Script,
             },
             line,
             library: false,
@@ -83,7 +111,7 @@ pub(super) mod tests {
         (profile.rounds, profile.slept) = (10, 10);
         let mut pack = frame("rb_pack", 0);
         pack.function.file = "libruby-3.1.so.3.1".to_owned();
-        pack.function.native = true;
+        pack.function.kind = Kind::Native;
         pack.library = true;
         for (caller, line, native, count) in [
             ("show", 12, true, 4),
@@ -97,6 +125,33 @@ pub(super) mod tests {
             }
         }
         profile.add(vec![frame("<main>", 2)]);
+        profile
+    }
+
+    /// The same with a thread that waits for a lock at each look, mostly of the same holder, and one of a pool.
+    pub fn waiting() -> Profile {
+        let mut profile = profile();
+        let lock = |number: u32| Wait {
+            doing: "waits for a mutex".to_owned(),
+            on: format!(" that thread {number} holds"),
+            lock: Some(Lock {
+                pid: 42,
+                name: "mutex 0x70".to_owned(),
+            }),
+            holder: Some(frame("audit", 31)),
+            is_idle: false,
+        };
+        let pool = Wait {
+            doing: "asleep in Queue#pop".to_owned(),
+            is_idle: true,
+            ..Wait::default()
+        };
+        for number in 0..10 {
+            let line = if number < 6 { 20 } else { 21 };
+            let stack = vec![frame("<main>", 1), frame("pay", line)];
+            profile.waits.add(7, stack, lock(number / 8));
+            profile.waits.add(8, vec![frame("work", 3)], pool.clone());
+        }
         profile
     }
 

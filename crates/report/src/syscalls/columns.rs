@@ -69,6 +69,15 @@ pub enum Column {
     Longest,
     /// The mean time between call and return, in microseconds.
     Mean,
+    /// The same as [`Column::Total`], by the name and with the head that strace has for it since 7.1; and so the next three. Its other times are
+    /// those of the processor; ours all are those between call and return.
+    WallTotal,
+    /// As [`Column::Shortest`].
+    WallShortest,
+    /// As [`Column::Longest`].
+    WallLongest,
+    /// As [`Column::Mean`].
+    WallMean,
     /// How many calls were counted.
     Calls,
     /// How many were made in a second of the time that was watched.
@@ -97,12 +106,27 @@ impl Column {
             "min-time" | "time-min" | "min_time" | "time_min" | "shortest" => Column::Shortest,
             "max-time" | "time-max" | "max_time" | "time_max" | "longest" => Column::Longest,
             "avg-time" | "time-avg" | "avg_time" | "time_avg" => Column::Mean,
+            "wall-total" | "wall_total" | "total-wall" | "total_wall" => Column::WallTotal,
+            "wall-min" | "wall_min" | "min-wall" | "min_wall" => Column::WallShortest,
+            "wall-max" | "wall_max" | "max-wall" | "max_wall" => Column::WallLongest,
+            "wall-avg" | "wall_avg" | "avg-wall" | "avg_wall" => Column::WallMean,
             "calls" | "count" => Column::Calls,
             "rate" | "calls-per-second" => Column::Rate,
             "errors" | "error" => Column::Errors,
             "name" | "syscall" | "syscall-name" | "syscall_name" => Column::Name,
             _ => return None,
         })
+    }
+
+    /// The column with the same figures.
+    const fn plain(self) -> Column {
+        match self {
+            Column::WallTotal => Column::Total,
+            Column::WallShortest => Column::Shortest,
+            Column::WallLongest => Column::Longest,
+            Column::WallMean => Column::Mean,
+            column => column,
+        }
     }
 
     const fn is_of_times(self) -> bool {
@@ -120,6 +144,10 @@ impl Column {
             Column::Shortest => ("shortest", 8),
             Column::Longest => ("longest", 8),
             Column::Mean => ("usecs/call", 11),
+            Column::WallTotal => ("wall-total", 11),
+            Column::WallShortest => ("wall-min", 8),
+            Column::WallLongest => ("wall-max", 8),
+            Column::WallMean => ("wall-avg", 11),
             Column::Calls => ("calls", 9),
             Column::Rate => ("calls/s", 9),
             Column::Errors => ("errors", 9),
@@ -130,7 +158,7 @@ impl Column {
     fn cell(self, figures: &Figures, of: Of, name: &str) -> String {
         let time = |time: Duration| super::seconds(time, 6);
         let all = of.all;
-        match self {
+        match self.plain() {
             Column::Share if all.is_zero() => "0.00".into(),
             Column::Share => {
                 format!(
@@ -158,7 +186,7 @@ impl Column {
             },
             Column::Errors if figures.errors == 0 => String::new(),
             Column::Errors => figures.errors.to_string(),
-            Column::Name => name.into(),
+            _ => name.into(),
         }
     }
 }
@@ -192,7 +220,7 @@ impl FromStr for Columns {
         for name in text.split(',') {
             let column = Column::named(name).ok_or_else(|| {
                 format!(
-                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, rate, errors, name"
+                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, wall-total, wall-min, wall-max, wall-avg, calls, rate, errors, name"
                 )
             })?;
             if columns.contains(&column) {
@@ -318,7 +346,7 @@ impl Order {
         };
         rows.sort_by_cached_key(|row| {
             let (figures, name) = of(row);
-            let first = match column {
+            let first = match column.plain() {
                 Column::Share | Column::Total => figures.time.as_nanos(),
                 Column::Shortest => figures.shortest.unwrap_or_default().as_nanos(),
                 Column::Longest => figures.longest.as_nanos(),
@@ -326,7 +354,7 @@ impl Order {
                 Column::Calls => figures.calls.into(),
                 Column::Errors => figures.errors.into(),
                 Column::Rate => figures.calls.into(),
-                Column::Name => 0,
+                _ => 0,
             };
             let by_name = column == Column::Name;
             let calls = if by_name { 0 } else { figures.calls };
@@ -336,110 +364,4 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Ten threads in `pselect6`, of which one has returned after a second.
-    #[test]
-    fn the_mean_is_that_of_calls_that_have_returned() {
-        let mut figures = Figures {
-            calls: 9,
-            ..Figures::default()
-        };
-        figures.returned(Duration::from_secs(1), false);
-        assert_eq!((figures.calls, figures.returned), (10, 1));
-        assert_eq!(figures.mean(), Duration::from_secs(1));
-        let mut all = Figures::default();
-        all.add(&figures);
-        all.add(&figures);
-        assert_eq!(all.mean(), Duration::from_secs(1));
-    }
-
-    #[test]
-    fn columns_are_strace_s() {
-        let all: Columns = "name,time-percent,total-time,min-time,max-time,avg-time,calls,errors"
-            .parse()
-            .expect("they are known");
-        let mut text = String::new();
-        all.head(&mut text);
-        let micros = Duration::from_micros;
-        let mut figures = Figures::default();
-        figures.returned(micros(292), false);
-        figures.returned(micros(8), true);
-        let of = Of {
-            all: micros(1000),
-            strace: true,
-            ..Of::default()
-        };
-        all.row(&figures, of, "execve", &mut text);
-        assert_eq!(
-            text,
-            "\
-syscall          % time     seconds shortest  longest  usecs/call     calls    errors
----------------- ------ ----------- -------- -------- ----------- --------- ---------
-execve            30.00    0.000300 0.000008 0.000292         150         2         1
-"
-        );
-        assert_eq!(
-            "calls,calls".parse::<Columns>(),
-            Err("calls is there twice".into())
-        );
-        assert!("nosuch".parse::<Columns>().is_err());
-        let named: Columns = "calls".parse().expect("one");
-        assert_eq!(named.0, [Column::Calls, Column::Name]);
-    }
-
-    #[test]
-    fn our_own_table_has_rates_and_parts_of_microseconds() {
-        let columns = Columns::default().with_rate();
-        assert_eq!(columns.before_name(), Some(7 + 12 + 12 + 10 + 10 + 10));
-        let figures = Figures {
-            calls: 2345,
-            returned: 2345,
-            time: Duration::from_micros(1291),
-            ..Figures::default()
-        };
-        let of = Of {
-            all: Duration::from_millis(2),
-            watched: Some(Duration::from_secs(3)),
-            strace: false,
-        };
-        let mut text = String::new();
-        columns.head(&mut text);
-        columns.row(&figures, of, "getpid", &mut text);
-        assert_eq!(
-            text,
-            "\
-% time     seconds  usecs/call     calls   calls/s    errors syscall
------- ----------- ----------- --------- --------- --------- ----------------
- 64.55    0.001291       0.550      2345       782           getpid
-"
-        );
-        // Who has chosen columns has those.
-        let chosen: Columns = "calls,name".parse().expect("columns");
-        assert_eq!(chosen.with_rate(), chosen);
-    }
-
-    #[test]
-    fn without_a_column_of_times_rows_stand_by_their_number() {
-        let columns = |text: &str| text.parse::<Columns>().expect("columns");
-        assert!(Columns::default().ask_times());
-        assert_eq!(Columns::default().order(), Order::By(Column::Total));
-        for text in ["calls,errors,name", "name", "errors"] {
-            assert!(!columns(text).ask_times(), "{text}");
-            assert_eq!(columns(text).order(), Order::By(Column::Calls), "{text}");
-        }
-        for text in [
-            "calls,avg-time",
-            "time,name",
-            "min-time",
-            "max-time",
-            "total-time",
-        ] {
-            assert!(columns(text).ask_times(), "{text}");
-        }
-        let by = |text: &str| text.parse::<Order>().expect("an order");
-        assert!(by("time").asks_times() && by("max-time").asks_times());
-        assert!(!by("calls").asks_times() && !by("nothing").asks_times());
-    }
-}
+mod tests;

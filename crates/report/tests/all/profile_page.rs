@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use frames::profile::saved::{About, Missed};
-use frames::profile::{Frame, Function, Profile};
+use frames::profile::{Frame, Function, Kind, Profile};
 use report::forms::Chosen;
 use report::forms::stacks::FOLDED;
 use report::profile::{FORMATS, Head};
@@ -17,7 +17,7 @@ fn frame(name: String, line: u32) -> Frame {
         function: Function {
             name,
             file: "/srv/app/cart.rb".to_owned(),
-            native: false,
+            kind: Kind::Script,
         },
         line,
         library: false,

@@ -45,7 +45,7 @@ macro_rules! __clear_return {
 #[macro_export]
 macro_rules! __call_through {
     ($enter:path, $leave:path, $quick_enter:path, $quick_leave:path, $gate:path, $offset:expr,
-        $rooms:path) => {
+        $rooms:path, $blocks:path) => {
         ::core::arch::global_asm!(
             ".pushsection .text.trampoline,\"ax\",@progbits",
             ".balign 64",
@@ -68,6 +68,9 @@ macro_rules! __call_through {
             "lea rsp, [rbp - {frame}]",
             // Stage 2.
             "mov [rbp - {frame} + {descriptor}], r11",
+            "test dword ptr [r11 + {flags}], {blocks}",
+            "jnz .Lblocks_enter",
+            ".Lcall_through_stage_2:",
             $crate::__arguments!(save),
             $crate::__room!("call_through"),
             // rdx: the thread's record, or 0.
@@ -165,12 +168,14 @@ macro_rules! __call_through {
             $crate::__next_page!("call_through"),
             $crate::__search!("call_through"),
             $crate::__small!($enter, $leave),
+            $crate::__blocks!(),
             // From stage 2 back to stage 1: as if we had not been here.
             ".Lcall_through_unwanted:",
             $crate::__lower_vectors!(restore "rbp - {frame} - {vectors}"),
             // The vector registers are there already.
             ".Lcall_through_not_seen:",
             $crate::__arguments!(restore),
+            ".Lcall_through_as_it_was:",
             "mov r11, [rbp - {frame} + {descriptor}]",
             "leave",
             ".Lcall_through_unframed:",
@@ -270,6 +275,7 @@ macro_rules! __call_through {
             guarded = const $crate::frame::flags::GUARDED,
             entry_only = const $crate::frame::flags::ENTRY_ONLY,
             forks = const $crate::frame::flags::FORKS,
+            blocks = const $crate::frame::flags::BLOCKS,
             wants_floats = const $crate::frame::flags::FLOATS,
             floats = const 8 * 8,
             // Where the stub puts the caller's r11, below rsp; and where a guard's arguments begin, below that.
@@ -282,6 +288,43 @@ macro_rules! __call_through {
             gettid = const 186,
             sig_setmask = const 2,
             efault = const 14,
+            // What the agent counts of blocks (blocks.rs).
+            ticket = const ::core::mem::offset_of!($crate::Frame, ticket),
+            book = const $blocks.book,
+            hook_want = const $blocks.want,
+            effect = const $blocks.effect,
+            factor = const $blocks.factor,
+            tallies = const $blocks.tallies,
+            in_vain = const $blocks.in_vain,
+            grain = const $blocks.grain,
+            era = const $blocks.era,
+            eras = const $blocks.eras[0],
+            era_at = const $blocks.eras[1],
+            tables = const $blocks.tables,
+            regions = const $blocks.regions[0],
+            region_shift = const $blocks.regions[1],
+            words = const $blocks.words[0],
+            page_shift = const $blocks.words[1],
+            found = const $blocks.found,
+            places = const $blocks.sites[0],
+            sites = const $blocks.sites[1],
+            factor_of_place = const $blocks.factor_of_place,
+            wrapper = const $blocks.wrappers[0],
+            depths = const $blocks.wrappers[1],
+            tally_thread = const $blocks.tally[0],
+            tally_session = const $blocks.tally[1],
+            tally_unwatched = const $blocks.tally[2],
+            tally_taking = const $blocks.tally[3],
+            rows = const $blocks.rows[0],
+            row_shift = const $blocks.rows[1],
+            born = const $blocks.row[0],
+            born_bytes = const $blocks.row[1],
+            dead = const $blocks.row[2],
+            dead_bytes = const $blocks.row[3],
+            size_at = const $blocks.size_at,
+            highest = const $crate::blocks::HIGHEST,
+            block_places = const $crate::blocks::PLACES,
+            quick_mark = const $crate::quick::MARK,
             // DWARF's numbers of registers and instructions (rules.rs).
             rsp = const 7,
             rbp = const 6,

@@ -92,16 +92,16 @@ macro_rules! leave_over {
             "
              test byte ptr [rdi + {state}], {keeps}
              mov dword ptr [rdi + {state}], {done}
+             je 5f
+             ",
+            exchange_words!("fibers", "resumers"),
+            "
              mov rax, [rdi + {link}]
              lea rsp, [rax + 8]
              .cfi_def_cfa rsp, 8
              ",
             image_rules!(),
             "
-             je 2f
-             ldmxcsr [rdi + {resumers}]
-             fldcw [rdi + {resumers} + 4]
-             2:
              ",
             load!(),
             "\n",
@@ -121,8 +121,8 @@ macro_rules! jump_back {
 }
 
 /// Before an image is written: stores this side's control words in its place in the fiber, and loads
-/// the other's from theirs. To store mxcsr takes 4 ns by itself; the rest is cheap, and cheaper still
-/// if the x87 word is loaded only where it differs.
+/// the other's from theirs where they differ; mxcsr with the flags that it has now ([`crate::fp`]). To store mxcsr takes 4 ns
+/// by itself.
 macro_rules! exchange_words {
     ($ours:literal, $theirs:literal) => {
         concat!(
@@ -132,9 +132,23 @@ macro_rules! exchange_words {
              fnstcw [rdi + {",
             $ours,
             "} + 4]
+             mov eax, [rdi + {",
+            $ours,
+            "}]
+             mov ecx, [rdi + {",
+            $theirs,
+            "}]
+             xor ecx, eax
+             and ecx, ~{flags}
+             je 4f
+             xor eax, ecx
+             mov [rdi + {",
+            $theirs,
+            "}], eax
              ldmxcsr [rdi + {",
             $theirs,
             "}]
+             4:
              movzx eax, word ptr [rdi + {",
             $ours,
             "} + 4]

@@ -42,7 +42,7 @@ use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, misuse, state};
 use super::options::code;
 use super::unwind::{personality, stop, unhandled};
 use crate::arch::Base;
-use crate::fp::ControlWords;
+use crate::fp::{ControlWords, FLAGS};
 
 unsafe extern "C" {
     fn _Unwind_ForcedUnwind();
@@ -120,7 +120,7 @@ macro_rules! routine_with_words {
     ($from:expr => $to:expr, else $else:path, $over:expr) => {
         routine!(
             $from | KEEPS_FP => $to | KEEPS_FP, else $else, $over,
-            resumers = RESUMERS, fibers = FIBERS
+            resumers = RESUMERS, fibers = FIBERS, flags = FLAGS
         )
     };
 }
@@ -191,6 +191,7 @@ pub extern "C-unwind" fn resume_to_unwind(fiber: *mut Base) -> Switched {
         keeps = const KEEPS_FP,
         resumers = const RESUMERS,
         fibers = const FIBERS,
+        flags = const FLAGS,
         link = const LINK,
         unwind = sym unwind_here,
     )
@@ -245,6 +246,8 @@ macro_rules! last_routine {
             keeps = const KEEPS_FP,
             done = const DONE,
             resumers = const RESUMERS,
+            fibers = const FIBERS,
+            flags = const FLAGS,
             link = const LINK,
             $($place = sym $path,)?
         )

@@ -259,11 +259,20 @@ fn an_overaligned_closure_is_aligned() {
 #[test]
 fn control_words_stay_with_their_side_on_request() {
     use std::arch::asm;
-    fn rounding() -> u32 {
+    fn mxcsr() -> u32 {
         let mut word = 0u32;
         // SAFETY: stores to `word`.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut word) };
-        word >> 13 & 3
+        word
+    }
+    fn rounding() -> u32 {
+        mxcsr() >> 13 & 3
+    }
+    /// Sets the flag of an inexact result, or clears it.
+    fn set_inexact(set: bool) {
+        let word = mxcsr() & !0x20 | u32::from(set) << 5;
+        // SAFETY: changes a flag of this thread only.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word) };
     }
     fn set_rounding(mode: u32) {
         let mut word = 0u32;
@@ -279,12 +288,17 @@ fn control_words_stay_with_their_side_on_request() {
             .keep_fp(keep)
             .spawn::<(), u32, u32, _>(|suspender, ()| {
                 set_rounding(3);
+                set_inexact(true);
                 suspender.suspend(rounding());
+                assert_eq!(mxcsr() & 0x20, 0, "flags are the thread's");
                 rounding()
             })
             .expect("a coroutine");
+        set_inexact(false);
         assert_eq!(coroutine.resume(()), State::Suspended(3));
         assert_eq!(rounding(), if keep { 0 } else { 3 });
+        assert_ne!(mxcsr() & 0x20, 0, "flags are the thread's");
+        set_inexact(false);
         set_rounding(1);
         assert_eq!(
             coroutine.resume(()),

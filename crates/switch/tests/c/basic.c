@@ -211,6 +211,35 @@ static void control_words(void) {
     }
 }
 
+/* Flags of exceptions are the thread's, whether the control words travel or not, and whether they differ or not. */
+static void *divides_by_zero(lancet_fiber *self, void *first, void *argument) {
+    volatile double zero = 0, quotient;
+    (void)argument;
+    if (first)
+        fesetround(FE_UPWARD);
+    quotient = 1 / zero;
+    lancet_suspend(self, NULL);
+    return (void *)(intptr_t)(quotient > 0 && fetestexcept(FE_INVALID) != 0);
+}
+
+static void flags_are_the_threads(void) {
+    lancet_options o = LANCET_OPTIONS_INIT;
+    for (int turn = 0; turn < 4; turn++) {
+        lancet_fiber *f;
+        o.flags = turn & 1 ? LANCET_KEEP_FP : 0;
+        feclearexcept(FE_ALL_EXCEPT);
+        CHECK(lancet_fiber_new(&f, divides_by_zero, NULL, &o) == 0);
+        lancet_resume(f, (void *)(intptr_t)(turn & 2));
+        CHECK(fetestexcept(FE_DIVBYZERO) != 0);
+        feraiseexcept(FE_INVALID);
+        CHECK((intptr_t)lancet_resume(f, NULL).value == 1);
+        CHECK(fetestexcept(FE_DIVBYZERO) != 0 && fetestexcept(FE_INVALID) != 0);
+        fesetround(FE_TONEAREST);
+        feclearexcept(FE_ALL_EXCEPT);
+        CHECK(lancet_fiber_free(f) == 0);
+    }
+}
+
 static void *jumps(lancet_fiber *self, void *first, void *argument) {
     jmp_buf here;
     volatile int times = 0;
@@ -324,6 +353,7 @@ int main(void) {
     own_memory();
     pools();
     control_words();
+    flags_are_the_threads();
     long_jump_within_a_stack();
     another_thread();
 #ifndef __SANITIZE_THREAD__ /* which holds signals back until the next system call */

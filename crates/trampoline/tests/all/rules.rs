@@ -13,7 +13,7 @@ use gimli::{
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
 use trampoline::{Frame, ProbeFrame, Results, Rooms};
 
-routine::routines! { enter = enter, leave = leave, quick_enter = enter, quick_leave = leave, probe = probe, quick_probe = enter, gate = GATE, offset = 0, rooms = ROOMS }
+routine::routines! { enter = enter, leave = leave, quick_enter = enter, quick_leave = leave, probe = probe, quick_probe = enter, gate = GATE, offset = 0, rooms = ROOMS, blocks = routine::blocks::NONE }
 static ROOMS: Rooms = Rooms::anywhere();
 static GATE: AtomicU32 = AtomicU32::new(0);
 unsafe extern "C" fn enter(_: *mut Frame) -> u64 {

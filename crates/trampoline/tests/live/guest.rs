@@ -27,6 +27,7 @@ routine::routines! {
     gate = GATE,
     offset = 0,
     rooms = ROOMS,
+    blocks = routine::blocks::NONE,
 }
 
 /// What the routine knows of stacks.

@@ -6,7 +6,7 @@
 //! | 3.9, 3.10 | the dict at `tp_dictoffset` |
 //! | 3.11 | before the object: the dict 24 bytes, the values 32 bytes; one of them is there |
 //! | 3.12 | 24 bytes before it: the dict, or the address one below the values |
-//! | 3.13, 3.14 | 24 bytes before it the dict; without one the values behind it, if they are marked as valid |
+//! | since 3.13 | 24 bytes before it the dict (8 without the GIL); without one the values behind it, if they are marked as valid |
 //!
 //! Values alone belong to the keys that all objects of the class share, as those of a split dict.
 
@@ -69,9 +69,9 @@ impl<M: Memory> Python<'_, M> {
                 tagged if tagged & 1 == 1 => (0, tagged.wrapping_add(1)),
                 dict => (dict, 0),
             },
-            Attributes::Inline => match before(DICT_BEFORE)? {
+            Attributes::Inline(at) => match before(at)? {
                 0 if flags & INLINE_VALUES != 0 => {
-                    let size = self.memory.u64(class.wrapping_add(BASIC_SIZE))?;
+                    let size = self.memory.u64(self.field(class, BASIC_SIZE))?;
                     let values = object.wrapping_add(size);
                     let valid = self.memory.u8(values.wrapping_add(VALID))? != 0;
                     (0, if valid { values } else { 0 })

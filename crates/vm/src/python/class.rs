@@ -60,7 +60,7 @@ impl<M: Memory> Python<'_, M> {
         class: u64,
         room: &'b mut [u8; LONGEST_NAME],
     ) -> Result<&'b [u8], Error> {
-        self.c_string(self.memory.u64(class.wrapping_add(NAME))?, room)
+        self.c_string(self.memory.u64(self.field(class, NAME))?, room)
     }
 
     /// Returns the bytes before the 0 at `at`, as many as there is room for.
@@ -91,7 +91,7 @@ impl<M: Memory> Python<'_, M> {
             if class == 0 {
                 return Ok(false);
             }
-            class = self.memory.u64(class.wrapping_add(BASE))?;
+            class = self.memory.u64(self.field(class, BASE))?;
         }
         Err(Error::garbled("class", class))
     }
@@ -99,14 +99,14 @@ impl<M: Memory> Python<'_, M> {
     /// Returns what a class or one that it inherits from has under `name`, looked up as `type.__getattribute__` does,
     /// without binding it.
     pub(super) fn attribute_of_class(&self, class: u64, name: &str) -> Result<Option<u64>, Error> {
-        let mro = self.memory.u64(class.wrapping_add(MRO))?;
+        let mro = self.memory.u64(self.field(class, MRO))?;
         if mro == 0 {
             return self.own_attribute(class, name);
         }
         if !self.is(mro, Builtin::Tuple)? {
             return Err(Error::garbled("tp_mro", mro));
         }
-        let size = self.memory.u64(mro.wrapping_add(OB_SIZE))?;
+        let size = self.memory.u64(self.field(mro, OB_SIZE))?;
         for index in 0..size.min(u64::from(MOST_BASES)) {
             let at = mro.wrapping_add(self.layout.tuple_items + index * 8);
             let found = self.own_attribute(self.memory.u64(at)?, name)?;
@@ -126,7 +126,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns the dict of a class, or 0.
     pub fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
-        let dict = self.memory.u64(class.wrapping_add(DICT))?;
+        let dict = self.memory.u64(self.field(class, DICT))?;
         let Some(statics) = &self.layout.interpreter.statics else {
             return Ok(dict);
         };
@@ -135,7 +135,7 @@ impl<M: Memory> Python<'_, M> {
         }
         let number = self
             .memory
-            .u64(class.wrapping_add(SUBCLASSES))?
+            .u64(self.field(class, SUBCLASSES))?
             .wrapping_sub(1);
         if number >= MOST_STATICS {
             return Ok(0);

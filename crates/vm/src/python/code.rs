@@ -1,6 +1,7 @@
 //! Code objects, which have file, function and line: `PyCodeObject` (`Include/cpython/code.h`). Used by `sizes` and
 //! `variables`.
 
+use super::frames::UNIT;
 use super::lines;
 use super::object::{BYTES, OB_SIZE};
 use super::string::Text;
@@ -44,13 +45,19 @@ impl<M: Memory> Python<'_, M> {
         }
         let at = point.code.wrapping_add(self.layout.code.table);
         let table = self.memory.u64(at)?;
-        let size = self.memory.u64(table.wrapping_add(OB_SIZE))?;
+        let size = self.memory.u64(self.field(table, OB_SIZE))?;
         if size > LONGEST_TABLE {
             return Err(Error::garbled("line table", table));
         }
-        let bytes = lines::Bytes::new(self.memory, table.wrapping_add(BYTES), size);
+        let bytes = lines::Bytes::new(self.memory, self.field(table, BYTES), size);
         let line = lines::find(self.layout.code.lines, bytes, first, point.lasti)?;
         Ok(line.and_then(|line| u32::try_from(line).ok()))
+    }
+
+    /// Returns how many bytes of instructions a code object has; since 3.11.
+    pub(super) fn instructions_of(&self, code: u64) -> Result<u64, Error> {
+        let count = self.memory.u64(self.field(code, OB_SIZE))?;
+        Ok(count.saturating_mul(UNIT.unsigned_abs()))
     }
 
     /// Returns a word that changes when the address of a code object is used for another one: the objects that hold its

@@ -17,13 +17,13 @@
 use core::cell::Cell;
 
 use super::frames::{SHIM, UNIT};
-use super::layout::offsets::COOKIE;
+use super::layout::free_threaded;
+use super::layout::offsets::{COOKIE, FREE_THREADED};
 use super::layout::sections::{self, INTERPRETERS, Sections, THREADS};
 use super::lines;
 use super::object::{BASIC_SIZE, BYTES, Builtin, OB_SIZE, TAG};
 use super::state::GETTER;
 use super::string::Text;
-use super::version::Unsupported;
 use super::{Error, Facts, Layout, Point, Python, Version};
 use crate::Memory;
 
@@ -97,7 +97,7 @@ impl Facts {
         let mut bytes = [[0; 8]; WORDS];
         memory.read(runtime, bytes.as_flattened_mut())?;
         let words = bytes.map(u64::from_le_bytes);
-        let [cookie, hex, free_threaded, ..] = words;
+        let [cookie, hex, ..] = words;
         if cookie != COOKIE {
             return Err(Error::garbled("_Py_DebugOffsets", runtime));
         }
@@ -107,10 +107,9 @@ impl Facts {
         {
             return Err(Error::garbled("_Py_DebugOffsets of this version", runtime));
         }
-        if free_threaded != 0 {
-            return Err(Unsupported::FreeThreaded(version).into());
-        }
+        let is_free_threaded = words[FREE_THREADED as usize] != 0;
         let facts = Facts::of_frames(version, runtime, need("PyCode_Type")?);
+        let facts = facts.with_free_threads(is_free_threaded);
         let left = Cell::new(MOST_STEPS);
         let structure = Structure {
             memory,
@@ -221,6 +220,14 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
         (differ && fit).then_some(row)
     }
 
+    /// How much larger the header of an object is than with the GIL.
+    fn head(&self) -> u64 {
+        match self.facts.is_free_threaded() {
+            true => free_threaded::LARGER,
+            false => 0,
+        }
+    }
+
     fn word(&self, at: u64, offset: u64) -> Option<u64> {
         spend(self.left, 1)?;
         self.memory.u64(at.wrapping_add(offset)).ok()
@@ -297,7 +304,7 @@ impl<'m, M: Memory> Structure<'m, '_, M> {
                 let owner = self.memory.u8(frame.wrapping_add(owner)).ok()?;
                 if owner < SHIM {
                     let code = self.word(frame, code)? & !TAG;
-                    if self.word(code, 8)? != self.facts.types().code {
+                    if self.word(code, 8 + self.head())? != self.facts.types().code {
                         return Some(false);
                     }
                     found = true;
@@ -330,7 +337,7 @@ impl<'m, M: Memory> Python<'m, M> {
     /// Holds the layout against all frames of all threads.
     fn proof(&self, left: &Cell<u64>) -> Result<Proven, Error> {
         let class = self.facts.types().code;
-        let word = |offset: u64| self.memory.u64(class.wrapping_add(offset));
+        let word = |offset: u64| self.memory.u64(self.field(class, offset));
         let sizes = (word(BASIC_SIZE)?, word(ITEM_SIZE)?);
         if sizes != (self.layout.code.instructions, UNIT.unsigned_abs()) {
             return Err(Error::garbled("class of code objects", class));
@@ -410,11 +417,10 @@ impl<M: Memory> Proof<'_, '_, M> {
     /// Returns the bytes of the instructions that a frame's code has, if its point is one of them, or before the first.
     fn instructions(&self, point: Point) -> Result<u64, Error> {
         let python = self.python;
-        if python.memory.u64(point.code.wrapping_add(8))? != python.facts.types().code {
+        if python.type_of(point.code)? != python.facts.types().code {
             return Err(Error::garbled("code object", point.code));
         }
-        let count = python.memory.u64(point.code.wrapping_add(OB_SIZE))?;
-        let size = count.saturating_mul(UNIT.unsigned_abs());
+        let size = python.instructions_of(point.code)?;
         let at = i64::from(point.lasti);
         let is_within = at >= -LONGEST_BEFORE && at < size.min(LARGEST_CODE).cast_signed();
         if size > LARGEST_CODE || !is_within {
@@ -450,9 +456,9 @@ impl<M: Memory> Proof<'_, '_, M> {
             return Err(Error::garbled("file and names of a code object", code));
         }
         let table = python.memory.u64(code.wrapping_add(layout.table))?;
-        let length = python.memory.u64(table.wrapping_add(OB_SIZE))?;
+        let length = python.memory.u64(python.field(table, OB_SIZE))?;
         self.spend(length / STEP)?;
-        let bytes = lines::Bytes::new(python.memory, table.wrapping_add(BYTES), length);
+        let bytes = lines::Bytes::new(python.memory, python.field(table, BYTES), length);
         match python.is(table, Builtin::Bytes)? && lines::covered(bytes)? == size {
             true => Ok(()),
             false => Err(Error::garbled("line table of a code object", code)),

@@ -94,8 +94,8 @@ impl<M: Memory> Python<'_, M> {
         if !self.is(dict, Builtin::Dict)? {
             return Err(Error::garbled("dict", dict));
         }
-        let keys = self.memory.u64(dict.wrapping_add(KEYS))?;
-        let values = self.memory.u64(dict.wrapping_add(VALUES))?;
+        let keys = self.memory.u64(self.field(dict, KEYS))?;
+        let values = self.memory.u64(self.field(dict, VALUES))?;
         self.entries_of(keys, values)
     }
 
@@ -145,7 +145,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns whether a dict shares its keys with other objects of a class, whose attributes it has.
     pub fn is_split(&self, dict: u64) -> Result<bool, Error> {
-        Ok(self.memory.u64(dict.wrapping_add(VALUES))? != 0)
+        Ok(self.memory.u64(self.field(dict, VALUES))? != 0)
     }
 
     /// Returns whether all keys of a table are str, so that its entries have no hashes; since 3.11.
@@ -200,7 +200,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns how many entries a dict has.
     pub(super) fn dict_len(&self, dict: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(dict.wrapping_add(USED))?)
+        Ok(self.memory.u64(self.field(dict, USED))?)
     }
 
     /// Returns the value under the str `name`.
@@ -219,7 +219,7 @@ impl<M: Memory> Python<'_, M> {
         for entry in entries {
             let (key, value) = entry?;
             if !texts && !self.is(key, Builtin::Str)?
-                || self.memory.u64(key.wrapping_add(LENGTH))? != len
+                || self.memory.u64(self.field(key, LENGTH))? != len
             {
                 continue;
             }

@@ -57,6 +57,9 @@ pub(super) struct Types {
     pub made_class: u64,
 }
 
+/// In the word of the version, above what [`Version::packed`] has: a build without the GIL.
+const FREE_THREADED: u64 = 1 << 32;
+
 /// The VM's function that says whether the collector is switched on; exported since 3.10.
 const IS_ENABLED: &str = "PyGC_IsEnabled";
 
@@ -65,9 +68,28 @@ impl Facts {
     pub const WORDS: usize = 24;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
+    ///
+    /// # Errors
+    /// There is none, it is of a version that is not known, or a free-threaded build, of whose objects little is known.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Facts, Error> {
+        Facts::found(memory, symbol, false)
+    }
+
+    /// Finds the facts of a Python of which only threads, their frames and names, and the locks that they hold will be read: a free-threaded one too.
+    pub fn for_frames(
+        memory: &impl Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Facts, Error> {
+        Facts::found(memory, symbol, true)
+    }
+
+    fn found(
+        memory: &impl Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+        for_frames: bool,
     ) -> Result<Facts, Error> {
         let need = |name: &'static str| symbol(name).ok_or(Error::Symbol(name));
         let runtime = need("_PyRuntime")?;
@@ -111,6 +133,10 @@ impl Facts {
             layout: layout::offsets::read(memory, runtime, version)?,
             facts,
         };
+        let is_free_threaded = python.layout.head != 0;
+        if is_free_threaded && !for_frames {
+            return Err(Unsupported::FreeThreaded(version).into());
+        }
         let hex = python.lookup("sys.hexversion").map_err(|why| match why {
             Error::Unknown { .. } => Error::NotRunning,
             other => other,
@@ -119,10 +145,17 @@ impl Facts {
         if (stated.major, stated.minor) != (version.major, version.minor) {
             return Err(Error::garbled("sys.hexversion of this version", hex));
         }
-        facts.version = stated.packed();
+        facts = Facts {
+            version: stated.packed(),
+            ..facts
+        }
+        .with_free_threads(is_free_threaded);
         facts.own = python.find_own(symbol(GETTER))?;
         if facts.current != 0 {
             facts.current_place = python.find_current(facts.current);
+        }
+        if is_free_threaded {
+            return Ok(facts);
         }
         facts.statics = python.find_statics()?;
         facts.lists = python.find_lists()?;
@@ -242,6 +275,21 @@ impl Facts {
             own,
             ..self
         }
+    }
+
+    /// The same facts, with whether the build has no GIL.
+    pub(super) const fn with_free_threads(self, is_free_threaded: bool) -> Facts {
+        let mark = if is_free_threaded { FREE_THREADED } else { 0 };
+        Facts {
+            version: self.version & !FREE_THREADED | mark,
+            ..self
+        }
+    }
+
+    /// Returns whether it was built without the GIL (`--disable-gil`), even if one was switched on (`PYTHON_GIL=1`). Then what
+    /// [`for_frames`](Facts::for_frames) names may be read, and nothing else of its objects.
+    pub const fn is_free_threaded(&self) -> bool {
+        self.version & FREE_THREADED != 0
     }
 
     /// Returns where the sections of `_Py_DebugOffsets` begin, of a version without a table.

@@ -26,11 +26,22 @@
 //! `f_lasti`, `prev_instr` and `instr_ptr` are written back by the interpreter before each instruction
 //! that can call anything, so a frame read in a function it calls is exact. `prev_instr` may stand in the
 //! inline cache of a call, which belongs to the same line.
+//!
+//! Since 3.14, without the GIL, each thread runs a copy of the instructions of its own, because it changes them while they run. Where an
+//! instruction is in its copy, it is in the code object:
+//!
+//! ```text
+//!   frame:  │ … │ instr_ptr │ … │ tlbc_index │ …
+//!                    │                └────────────┐
+//!   code:   │ … │ co_tlbc ─▶ │ size │ entries[0] │ entries[1] │ …
+//!                    ▼                     │            └─▶ │ copy … │
+//!           │ co_code_adaptive … ◀─────────┘
+//! ```
 
 use core::ops::Range;
 
 use super::chain::Chain;
-use super::layout::Kind;
+use super::layout::{Copies, Kind};
 use super::object::TAG;
 use super::{Error, Python};
 use crate::{Fault, Memory};
@@ -40,8 +51,14 @@ pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 /// `FRAME_OWNED_BY_CSTACK`; 3.14: `FRAME_OWNED_BY_INTERPRETER`, and above it `FRAME_OWNED_BY_CSTACK`.
 pub(super) const SHIM: u8 = 3;
 
-/// From `_co_firsttraceable` to `co_code_adaptive`, in all versions that have them.
+/// From `_co_firsttraceable` to what is behind `co_extra`, in all versions that have them.
 const FIRST_TRACEABLE: u64 = 16;
+/// `entries` in `_PyCodeArray` (`cpython/code.h`), behind their number.
+const ENTRIES: u64 = 8;
+/// Copies of one function's instructions, one for each thread that has run it; and how many of them are looked through for a frame.
+const MOST_COPIES: u64 = 1 << 20;
+const MOST_SEARCHED: u64 = 1 << 8;
+
 /// Bytes of an instruction, `sizeof(_Py_CODEUNIT)`.
 pub(super) const UNIT: i64 = 2;
 
@@ -304,10 +321,51 @@ impl<M: Memory> Python<'_, M> {
     fn point_in(&self, frame: u64, code: u64) -> Result<Point, Error> {
         let begin = code.wrapping_add(self.layout.code.instructions);
         let at = frame.wrapping_add(self.layout.frame.instruction);
-        let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
+        let instruction = self.memory.u64(at)?;
+        let lasti = match self.layout.code.copies {
+            None => instruction.wrapping_sub(begin) as i64,
+            Some(copies) => self.offset_in_copies(frame, code, instruction, copies)?,
+        };
         let lasti = i32::try_from(lasti);
         let lasti = lasti.map_err(|_| Error::garbled("instruction of a frame", frame))?;
         Ok(Point { code, lasti })
+    }
+
+    /// Returns how far an instruction is behind the first one in the copy of the code that it lies in. Which copy a frame runs it says
+    /// itself; but a thread that begins to run a copy of its own writes that and the instruction one after the other (`RESUME_CHECK`:
+    /// `Python/bytecodes.c`), so where it lies elsewhere all copies are looked through.
+    #[cold]
+    fn offset_in_copies(
+        &self,
+        frame: u64,
+        code: u64,
+        instruction: u64,
+        copies: Copies,
+    ) -> Result<i64, Error> {
+        let size = self.instructions_of(code)?;
+        let within = |begin: u64| {
+            let offset = instruction.wrapping_sub(begin);
+            (offset <= size).then_some(offset.cast_signed())
+        };
+        if let Some(offset) = within(code.wrapping_add(self.layout.code.instructions)) {
+            return Ok(offset);
+        }
+        let array = self.memory.u64(code.wrapping_add(copies.array))?;
+        let count = match array {
+            0 => 0,
+            array => self.memory.u64(array)?.min(MOST_COPIES),
+        };
+        let entry = |index: u64| self.memory.u64(array.wrapping_add(ENTRIES + index * 8));
+        let own = u64::from(self.memory.u32(frame.wrapping_add(copies.index))?);
+        let own = (own < count).then_some(own);
+        for index in own.into_iter().chain(0..count.min(MOST_SEARCHED)) {
+            let begin = entry(index)?;
+            // A thread that has not run it has none.
+            if let Some(offset) = within(begin).filter(|_| begin != 0) {
+                return Ok(offset);
+            }
+        }
+        Err(Error::garbled("instruction of a frame", frame))
     }
 
     /// Returns the point of a frame that is no shim, and whether the frame is hidden there; since 3.12.
@@ -323,8 +381,12 @@ impl<M: Memory> Python<'_, M> {
     /// The offset of the first traceable instruction of code, in bytes; since 3.11.
     #[inline(always)]
     pub(super) fn first_traceable(&self, code: u64) -> Result<i64, Fault> {
-        let begin = code.wrapping_add(self.layout.code.instructions);
-        let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
+        let layout = &self.layout.code;
+        let end = layout
+            .copies
+            .map_or(layout.instructions, |copies| copies.array);
+        let at = code.wrapping_add(end).wrapping_sub(FIRST_TRACEABLE);
+        let first = self.memory.u32(at)? as i32;
         Ok(i64::from(first) * UNIT)
     }
 }

@@ -239,7 +239,7 @@ impl<M: Memory> Python<'_, M> {
             return self.attribute_of_class(object, name);
         }
         if self.inherits(class, self.facts.types().module)? {
-            let dict = self.memory.u64(object.wrapping_add(MODULE_DICT))?;
+            let dict = self.memory.u64(self.field(object, MODULE_DICT))?;
             if let Some(found) = self.value_of(dict, name)? {
                 return Ok(Some(found));
             }
@@ -259,6 +259,6 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns how many items a tuple or a list has.
     pub(super) fn size_of(&self, object: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(object.wrapping_add(OB_SIZE))?)
+        Ok(self.memory.u64(self.field(object, OB_SIZE))?)
     }
 }

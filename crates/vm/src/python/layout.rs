@@ -1,7 +1,8 @@
 //! Where things lie in each Python: the one place for what differs between versions. Used by `variables`, `references`,
 //! `sizes` and others.
 //!
-//! Offsets are of standard x86-64 Linux builds (no `Py_TRACE_REFS`, no `Py_DEBUG`, with the GIL). Every
+//! Offsets are of standard x86-64 Linux builds (no `Py_TRACE_REFS`, no `Py_DEBUG`, with the GIL; [`free_threaded`] has what others
+//! without it differ by). Every
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included that release's own
 //! headers, `internal/` among them, with `Py_BUILD_CORE`.
 //!
@@ -11,6 +12,7 @@
 //! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process, and [`sections`] those of a
 //! version without a table. What is the same in all is a constant beside the code that uses it.
 
+pub(super) mod free_threaded;
 pub(super) mod offsets;
 pub(super) mod sections;
 mod tables;
@@ -20,6 +22,8 @@ mod tables;
 pub struct Layout {
     /// Major and minor version.
     pub version: (u8, u8),
+    /// How many bytes the header of an object is larger than in the tables: 0 with the GIL ([`Python::field`](super::Python::field)).
+    pub head: u64,
     /// Offsets in `_PyRuntimeState`: `pycore_runtime.h`.
     pub runtime: Runtime,
     /// `PyInterpreterState`: `pycore_interp.h` (3.14: `pycore_interp_structs.h`).
@@ -288,8 +292,19 @@ pub struct Code {
     /// Where it has the names of local variables.
     pub variables: Variables,
     /// `co_code_adaptive`, since 3.11: the instructions lie in the code object.
-    /// `_co_firsttraceable` is always 16 before it.
+    /// `_co_firsttraceable` is always 16 before it, or before what leads to its copies.
     pub instructions: u64,
+    /// The copies that threads have of the instructions; `None` where all run those in the code object.
+    pub copies: Option<Copies>,
+}
+
+/// The copies of a function's instructions that threads run, one each, since 3.14 without the GIL (`_PyCodeArray`: `cpython/code.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// `co_tlbc` in `PyCodeObject`, just before the instructions: the array of their addresses, of which the first is that in the code object.
+    pub array: u64,
+    /// `tlbc_index` in `_PyInterpreterFrame`: which of them the frame runs.
+    pub index: u64,
 }
 
 /// Where a code object has the names of local variables, in the order of a frame's.
@@ -321,8 +336,8 @@ pub enum Attributes {
     Beside,
     /// 3.12: in values or a dict, which one pointer before the object leads to.
     Tagged,
-    /// Since 3.13: in values behind the object, or in a dict that a pointer before it leads to.
-    Inline,
+    /// Since 3.13: in values behind the object, or in a dict that a pointer so many bytes before it leads to.
+    Inline(u64),
 }
 
 /// Sizes of `PyASCIIObject` and `PyCompactUnicodeObject` (`cpython/unicodeobject.h`).
@@ -332,6 +347,8 @@ pub struct Text {
     pub ascii: u64,
     /// `sizeof(PyCompactUnicodeObject)`, where also `data` of `PyUnicodeObject` is.
     pub compact: u64,
+    /// How many bits `interned` has in `state`; `kind` and the others follow it.
+    pub interned: u32,
 }
 
 /// `PyDictKeysObject`: `dict-common.h`, since 3.11 `pycore_dict.h`.

@@ -30,6 +30,8 @@ const METHOD: u64 = 16;
 const METHOD_SELF: u64 = 24;
 /// From `addr` to the semaphore in `struct wait_entry` (`Python/parking_lot.c`, 3.13 and 3.14).
 const ADDRESS_BEFORE_SEMAPHORE: u64 = 8;
+/// Bytes of a `PyThreadState` in which its `state` is.
+const BEGIN_OF_STATE: u64 = 64;
 
 /// `CO_MAXBLOCKS` (`cpython/code.h`) and `sizeof(PyTryBlock)`, which ends with `b_level`.
 const MOST_BLOCKS: u32 = 20;
@@ -59,8 +61,9 @@ impl<M: Memory> Python<'_, M> {
                 let lock = self.lock_of_exit(value, is_method);
                 is_method = self.has_class(value, b"method_descriptor").unwrap_or(false);
                 if let Ok(Some(lock)) = lock {
-                    each(self.memory.u64(lock.wrapping_add(LOCK))?);
-                    each(lock.wrapping_add(LOCK));
+                    let lock = self.field(lock, LOCK);
+                    each(self.memory.u64(lock)?);
+                    each(lock);
                 }
             }
         }
@@ -75,6 +78,12 @@ impl<M: Memory> Python<'_, M> {
             .u64(semaphore.wrapping_sub(ADDRESS_BEFORE_SEMAPHORE))?)
     }
 
+    /// Returns whether the word on which a thread sleeps is in its own state: then it waits for no lock, but until the VM lets it run again,
+    /// as while garbage is collected without the GIL (`tstate_wait_attach`, `Python/pystate.c`).
+    pub fn is_of_state(&self, state: u64, word: u64) -> bool {
+        word.wrapping_sub(state) < BEGIN_OF_STATE
+    }
+
     /// Returns the lock whose `__exit__` a value is: bound to it, or since 3.14 the lock itself behind the method.
     fn lock_of_exit(&self, value: u64, behind_method: bool) -> Result<Option<u64>, Error> {
         if behind_method && self.is_lock(value)? {
@@ -85,11 +94,11 @@ impl<M: Memory> Python<'_, M> {
         }
         let name = self
             .memory
-            .u64(self.memory.u64(value.wrapping_add(METHOD))?)?;
+            .u64(self.memory.u64(self.field(value, METHOD))?)?;
         if self.c_string(name, &mut [0; LONGEST_NAME])? != b"__exit__" {
             return Ok(None);
         }
-        let of = self.memory.u64(value.wrapping_add(METHOD_SELF))?;
+        let of = self.memory.u64(self.field(value, METHOD_SELF))?;
         Ok(if of != 0 && self.is_lock(of)? {
             Some(of)
         } else {
@@ -145,14 +154,14 @@ impl<M: Memory> Python<'_, M> {
     /// (`Objects/exception_handling_notes.txt`, since 3.14 `InternalDocs/exception_handling.md`).
     fn depth_of_handler(&self, point: Point, table: u64, left: &mut u64) -> Result<u64, Error> {
         let table = self.memory.u64(point.code.wrapping_add(table))?;
-        let size = self.memory.u64(table.wrapping_add(OB_SIZE))?;
+        let size = self.memory.u64(self.field(table, OB_SIZE))?;
         *left = left
             .checked_sub(size)
             .ok_or(Error::garbled("table of handlers", table))?;
         let Ok(lasti) = u32::try_from(point.lasti) else {
             return Ok(0);
         };
-        let mut bytes = Bytes::new(self.memory, table.wrapping_add(BYTES), size);
+        let mut bytes = Bytes::new(self.memory, self.field(table, BYTES), size);
         // Start, length, handler, and the depth with a bit beside it. Ranges come in order.
         while let Some(start) = bytes.leading_high()? {
             let mut next = || Ok::<u32, Error>(bytes.leading_high()?.unwrap_or(0));

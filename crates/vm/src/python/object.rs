@@ -8,6 +8,8 @@
 //!   │ refcount │ type    │ ±digits   │ digits …       int to 3.11: the sign of the size is its sign
 //!   │ refcount │ type    │ tag       │ digits …       int since 3.12: digits << 3 | 0 plus, 1 zero, 2 minus
 //! ```
+//!
+//! In a free-threaded build there are 16 bytes more before the type: [`Python::field`].
 
 use super::{Error, Python};
 use crate::Memory;
@@ -77,9 +79,16 @@ pub(super) struct Int {
 }
 
 impl<M: Memory> Python<'_, M> {
+    /// Returns the address of a field of an object that is behind its reference count; `offset` is that of a build with the GIL. Offsets in
+    /// [`Layout`](super::Layout) are those of the process and need no such correction.
+    #[inline(always)]
+    pub(super) fn field(&self, object: u64, offset: u64) -> u64 {
+        object.wrapping_add(self.layout.head).wrapping_add(offset)
+    }
+
     /// Returns the type of an object.
     pub fn type_of(&self, object: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(object.wrapping_add(OB_TYPE))?)
+        Ok(self.memory.u64(self.field(object, OB_TYPE))?)
     }
 
     /// Returns the reference count of an object; `None` if it is immortal (since 3.12: `_Py_IsImmortal`, `refcount.h`), so that nobody
@@ -104,7 +113,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     pub(super) fn flags(&self, class: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(class.wrapping_add(TP_FLAGS))?)
+        Ok(self.memory.u64(self.field(class, TP_FLAGS))?)
     }
 
     pub(super) fn is(&self, object: u64, builtin: Builtin) -> Result<bool, Error> {
@@ -116,7 +125,7 @@ impl<M: Memory> Python<'_, M> {
         if !self.is(object, Builtin::Int)? {
             return Err(Error::garbled("int", object));
         }
-        let word = self.memory.u64(object.wrapping_add(OB_SIZE))?;
+        let word = self.memory.u64(self.field(object, OB_SIZE))?;
         let (digits, negative) = if self.layout.int_has_tag {
             (word >> 3, word & 3 == 2)
         } else {
@@ -125,7 +134,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(Int {
             negative,
             digits,
-            at: object.wrapping_add(DIGITS),
+            at: self.field(object, DIGITS),
         })
     }
 

@@ -143,14 +143,14 @@ impl<M: Memory> Python<'_, M> {
         let managed = match self.layout.attributes {
             Attributes::Dict => 0,
             Attributes::Beside => MANAGED_DICT,
-            Attributes::Tagged | Attributes::Inline => MANAGED_DICT | MANAGED_WEAKREF,
+            Attributes::Tagged | Attributes::Inline(_) => MANAGED_DICT | MANAGED_WEAKREF,
         };
         Ok(GC_HEAD + if kind.flags & managed != 0 { 16 } else { 0 })
     }
 
     /// The values of attributes that lie beside or behind an object (`new_values`, `_PyInlineValuesSize`, `pycore_dict.h`).
     fn size_of_values(&self, object: u64, kind: &Kind) -> Result<u64, Error> {
-        let is_inline = self.layout.attributes == Attributes::Inline;
+        let is_inline = matches!(self.layout.attributes, Attributes::Inline(_));
         if kind.flags & HEAP_TYPE == 0 || is_inline && kind.flags & INLINE_VALUES == 0 {
             return Ok(0);
         }

@@ -23,11 +23,10 @@ use crate::Memory;
 pub(super) const LENGTH: u64 = 16;
 const STATE: u64 = 32;
 
-/// In `state`: the two bits of `interned`, the shift of the three of `kind`, and the bits of `compact` and `ascii`.
-const INTERNED: u32 = 3;
-const KIND: u32 = 2;
-const COMPACT: u32 = 1 << 5;
-const ASCII: u32 = 1 << 6;
+/// In `state`, behind the bits of `interned`: the three of `kind`, and those of `compact` and `ascii`.
+const KIND: u32 = 7;
+const COMPACT: u32 = 1 << 3;
+const ASCII: u32 = 1 << 4;
 
 /// The characters of a str: their address, number and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +59,20 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns whether a str is interned: names in source code are, and what `sys.intern` and `setattr` were given.
     pub fn is_interned(&self, string: u64) -> Result<bool, Error> {
+        let interned = (1 << self.layout.text.interned) - 1;
         Ok(self.is(string, Builtin::Str)?
-            && self.memory.u32(string.wrapping_add(STATE))? & INTERNED != 0)
+            && self.memory.u32(self.field(string, STATE))? & interned != 0)
     }
 
     pub(super) fn text_unchecked(&self, string: u64) -> Result<Text, Error> {
-        let len = self.memory.u64(string.wrapping_add(LENGTH))?;
-        let state = self.memory.u32(string.wrapping_add(STATE))?;
-        let width = match state >> KIND & 7 {
+        let len = self.memory.u64(self.field(string, LENGTH))?;
+        let layout = &self.layout.text;
+        let state = self.memory.u32(self.field(string, STATE))? >> layout.interned;
+        let width = match state & KIND {
             width @ (1 | 2 | 4) => width as u8,
             // 0, up to 3.11: made by the deprecated wchar_t functions and not used as a str yet.
             _ => return Err(Error::garbled("str", string)),
         };
-        let layout = &self.layout.text;
         let address = match (state & COMPACT != 0, state & ASCII != 0) {
             (true, true) => string.wrapping_add(layout.ascii),
             (true, false) => string.wrapping_add(layout.compact),

@@ -75,7 +75,7 @@ pub enum Unsupported {
     Newer(Version),
     /// An alpha, beta or release candidate.
     Prerelease(Version),
-    /// Built with `--disable-gil`: other object headers, other frames, other locks.
+    /// Built with `--disable-gil`: another collector, other reference counts, another allocator. What threads run is known.
     FreeThreaded(Version),
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Unsupported {
             ),
             Unsupported::FreeThreaded(version) => write!(
                 f,
-                "Python {version} is a free-threaded build (python{}.{}t); only builds with the GIL are known here",
+                "Python {version} is a free-threaded build (python{}.{}t), of which only the stacks are read (lancet stack, lancet profile)",
                 version.major, version.minor
             ),
         }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use vm::Memory;
+use vm::python;
 use vm::ruby::{Error, Facts, Frame, Limits, Reference, Ruby};
 
 /// What is said of a Ruby and of the Array `value` in it.
@@ -117,6 +118,60 @@ fn elements<M: Memory>(ruby: &Ruby<M>, value: u64, out: &mut String) -> Result<(
             ruby.write_text(text, 100, out)?;
             write!(out, " = ")?;
             ruby.write_value(target, &Limits::default(), out)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is said of the threads of a Python.
+pub fn python<M: Memory>(memory: &M, symbol: &dyn Fn(&str) -> Option<u64>) -> String {
+    let mut out = String::new();
+    match write_python(memory, symbol, &mut out) {
+        Ok(()) => out,
+        Err(error) => format!("cannot be read: {error}\n{out}"),
+    }
+}
+
+fn write_python<M: Memory>(
+    memory: &M,
+    symbol: &dyn Fn(&str) -> Option<u64>,
+    out: &mut String,
+) -> Result<(), python::Error> {
+    let facts = python::Facts::for_frames(memory, symbol)?;
+    let python = python::Python::new(memory, facts)?;
+    let is_free_threaded = facts.is_free_threaded();
+    writeln!(
+        out,
+        "Python {}, free-threaded: {is_free_threaded}",
+        facts.version()
+    )?;
+    let mut names = Vec::new();
+    python.each_thread_name(&mut |id, name| names.push((id, name)))?;
+    for thread in python.all_threads() {
+        let thread = thread?;
+        let is_own = python.thread_state(thread.id)? == Some(thread.address);
+        write!(out, "thread ")?;
+        if let Some((_, name)) = names.iter().find(|(id, _)| *id == thread.id) {
+            python.write_text(*name, 100, out)?;
+        }
+        let mut held = 0;
+        python.each_held(thread.address, &mut |_| held += 1)?;
+        writeln!(
+            out,
+            ": holds {held}{}",
+            if is_own {
+                ""
+            } else {
+                ", not by its own pointer"
+            }
+        )?;
+        for frame in python.frames(thread.address) {
+            let point = frame?.point;
+            write!(out, "  ")?;
+            python.write_text(python.file(point.code)?, 100, out)?;
+            write!(out, ":{} ", python.line(point)?.unwrap_or(0))?;
+            python.write_text(python.function_name(point.code)?, 100, out)?;
             writeln!(out)?;
         }
     }

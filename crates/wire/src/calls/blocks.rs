@@ -42,6 +42,11 @@ pub struct Blocks {
     /// Addresses of the books that exist, by grain from [`LEAST_GRAIN`] on. A book stays, because a thread may be about to use it when the
     /// command leaves; but then its pages are given back.
     pub books: [AtomicU64; GRAINS],
+    /// Begin and end of functions that pass on what they are asked for (`operator new`): the birth is their caller's. The command writes them.
+    pub wrappers: [[u64; 2]; WRAPPERS],
+    /// Of each, how far above the address that a function which it has called returns to the one is that it returns to itself, less 8 bytes: so
+    /// that a search leads upward whatever is here.
+    pub depths: [u64; WRAPPERS],
     /// How many parts have been forgotten, of all that is; [`FORGOTTEN`] = all. The command sets it to 0 and has the agent go on
     /// ([`FORGET_BLOCKS`](super::FORGET_BLOCKS)) until it is that.
     pub forgotten: AtomicU64,
@@ -57,6 +62,10 @@ pub const GRAINS: usize = 3;
 
 /// Numbers of sites: 0 is none's.
 pub const SITES: usize = 1 << 16;
+/// Wrappers that can be told.
+pub const WRAPPERS: usize = 16;
+/// The number that addresses in the first wrapper have instead of a site's; those of the others follow.
+pub const FIRST_WRAPPER: usize = SITES - WRAPPERS;
 /// Places in which sites are looked for, a power of two: half of them stay free.
 pub const FOUND: usize = 2 * SITES;
 /// Bytes of addresses that one table is of, as a binary logarithm.
@@ -87,14 +96,52 @@ pub struct Book {
     pub list: [AtomicU64; LISTED],
     /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
     pub tallies: [AtomicU64; TALLIES],
+    /// Addresses of the rings whose numbers of script lines are in `addresses` ([`lined`]); 0 = free. An open-addressed table.
+    pub tellers: [AtomicU64; TALLIES],
     /// The addresses in `list`, by the region that each is of; 0 = there is none.
     pub tables: [AtomicU64; REGIONS],
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
     /// is from here on is of one session.
     pub found: [AtomicU64; FOUND],
-    /// The address that calls of a site return to, by number.
+    /// The address that calls of a site return to, by number; or, of a site with a script's line, what [`lined`] makes.
     pub addresses: [AtomicU64; SITES],
 }
+
+/// Bit of a number in the place of an address, of which no code of a program has it: the site is another one with a script's line.
+const LINED: u64 = 1 << 47;
+/// Bits of a line's number.
+const LINE_BITS: u32 = 13;
+/// In a line's number: no line is the application's, and the number is that of the nearest line of a library.
+const OF_NO_APPLICATION: u64 = 1 << (LINE_BITS - 1);
+
+/// What stands for a site, the place in [`Book::tellers`] of the ring whose line it is, and the lines that the ring has numbered
+/// ([`lines`](super::lines)).
+#[inline]
+pub const fn lined(site: u64, teller: u64, lines: u32) -> u64 {
+    let line = match super::event_line(lines) {
+        super::NO_APPLICATION => OF_NO_APPLICATION | super::library_line(lines) as u64,
+        line => line as u64,
+    };
+    let line = line & ((1 << LINE_BITS) - 1);
+    LINED | (site % SITES as u64) << 25 | (teller % TALLIES as u64) << LINE_BITS | line
+}
+
+/// The site, teller and lines of what [`lined`] has made; `None` = it is an address.
+#[inline]
+pub const fn of_lined(address: u64) -> Option<(u64, usize, u32)> {
+    if address & LINED == 0 {
+        return None;
+    }
+    let line = address & (OF_NO_APPLICATION - 1);
+    let lines = match address & OF_NO_APPLICATION {
+        0 => line as u32,
+        _ => super::lines(super::NO_APPLICATION, line as u32),
+    };
+    let teller = (address >> LINE_BITS) as usize % TALLIES;
+    Some(((address >> 25) % SITES as u64, teller, lines))
+}
+
+const _: () = assert!(TALLIES == 1 << (25 - LINE_BITS) && super::NO_APPLICATION < 1 << 12);
 
 /// Threads that can have a tally: as many as there are places for rings.
 pub const TALLIES: usize = 4096;
@@ -135,8 +182,10 @@ pub struct Beside {
     pub taking_for: AtomicU64,
     /// The block that was taken last while such a function ran.
     pub inner: AtomicU64,
-    /// What fills the cache line.
-    pub unused: [u64; 2],
+    /// The thread, by its thread pointer.
+    pub thread: AtomicU64,
+    /// The session in which it was introduced. In that one the thread is known by this and the word before, wherever its ring is.
+    pub session: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Beside>() == 64 && core::mem::offset_of!(Beside, replaced) == 8);
@@ -145,23 +194,27 @@ const _: () = assert!(size_of::<Beside>() == 64 && core::mem::offset_of!(Beside,
 pub const TALLY_BYTES: u64 =
     (size_of::<Beside>() + SITES * size_of::<Row>()).next_multiple_of(crate::PAGE) as u64;
 
-/// Bytes of the words of a table. Behind them is a byte for each page of words, which is not 0 if that was counted in [`Blocks::taken`].
-#[inline(always)]
-pub const fn word_bytes(grain: u64) -> u64 {
-    8 << (REGION_SHIFT as u64).saturating_sub(grain)
-}
+/// A table begins with a byte for each page of words, which is not 0 if that was counted in [`Blocks::taken`]: so many bytes, of which tables
+/// of the larger grains use the first.
+pub const MARKS: u64 = (8 << (REGION_SHIFT as u64 - LEAST_GRAIN)) / crate::PAGE as u64;
+/// Words in a page, as a binary logarithm.
+pub const PAGE_SHIFT: u32 = (crate::PAGE as u32 / 8).trailing_zeros();
 
 /// Bytes of a table: whole pages.
 #[inline]
 pub const fn table_bytes(grain: u64) -> u64 {
-    let words = word_bytes(grain);
-    words + (words / crate::PAGE as u64).next_multiple_of(crate::PAGE as u64)
+    MARKS + (8 << (REGION_SHIFT as u64).saturating_sub(grain))
 }
+
+/// What an address is multiplied by to find its place: a factor that machine code holds in 32 bits, with its sign.
+pub const FACTOR_OF_PLACE: i32 = 0x9e37_79b1_u32 as i32;
+/// Places that are looked at on the short way: from the first to the next one whose number is a multiple of this.
+pub const NEAR_PLACES: usize = 8;
 
 /// Where a site is looked for first.
 #[inline(always)]
 pub const fn first_place(address: u64) -> usize {
-    crate::mix(address, 0) as usize % FOUND
+    (address.wrapping_mul(FACTOR_OF_PLACE as u64) >> 32) as usize % FOUND
 }
 
 /// The word of a block: its size above its era, above its site.
@@ -191,9 +244,11 @@ pub const fn is_of(word: u64, era: u64) -> bool {
 }
 
 /// Eras that are told apart.
-const ERAS: u64 = 4;
-const ERA_AT: u32 = SITES.trailing_zeros();
-const SIZE_AT: u32 = ERA_AT + ERAS.trailing_zeros();
+pub const ERAS: u64 = 4;
+/// Where the era is in a block's word.
+pub const ERA_AT: u32 = SITES.trailing_zeros();
+/// Where the size is in a block's word.
+pub const SIZE_AT: u32 = ERA_AT + ERAS.trailing_zeros();
 
 /// What a function does with blocks: the word of [`Hook::blocks`](super::Hook::blocks).
 ///
@@ -211,6 +266,8 @@ pub struct Effect(pub u64);
 impl Effect {
     /// It gives back the block that its first argument is.
     pub const RELEASES: Self = Effect(1 << 9);
+    /// The bits of the argument that the size is multiplied by.
+    pub const FACTOR: u64 = 15 << 4;
 
     /// It takes a block, whose size is this argument.
     pub const fn takes(size: u64) -> Self {
@@ -261,6 +318,13 @@ impl Effect {
         self.0 & (1 << 11) != 0
     }
 
+    /// Whether the routine's short way can do it: it gives a block back and takes none, or takes one whose address it returns, whose size is
+    /// the first argument, or the product of the first two, and calls no other such function.
+    pub const fn is_simple(self) -> bool {
+        let simple = Self::takes(0);
+        self.0 == Self::RELEASES.0 || self.0 == simple.0 || self.0 == simple.times(1).0
+    }
+
     /// The argument that is the size.
     #[inline(always)]
     pub const fn size(self) -> u64 {
@@ -297,11 +361,29 @@ mod tests {
     #[test]
     fn a_table_has_a_byte_for_each_page_of_words() {
         for grain in LEAST_GRAIN..LEAST_GRAIN + GRAINS as u64 {
-            let (words, all) = (word_bytes(grain), table_bytes(grain));
+            let words = table_bytes(grain) - MARKS;
             assert_eq!(words, 8 * ((1 << REGION_SHIFT) >> grain));
-            assert!(all - words >= words / crate::PAGE as u64);
-            assert!(all.is_multiple_of(crate::PAGE as u64));
+            assert!(MARKS >= words / crate::PAGE as u64);
+            assert!(words.is_multiple_of(crate::PAGE as u64));
         }
+        assert!(MARKS.is_multiple_of(crate::PAGE as u64));
+    }
+
+    #[test]
+    fn a_site_with_a_line_is_told_from_an_address() {
+        let beside = crate::calls::lines(crate::calls::NO_APPLICATION, 77);
+        for (site, teller, lines) in [(1, 0, 5), (65_535, 4095, 4094), (9, 12, beside)] {
+            assert_eq!(
+                of_lined(lined(site, teller, lines)),
+                Some((site, teller as usize, lines))
+            );
+        }
+        // The nearest line beside the application's is left away.
+        assert_eq!(
+            of_lined(lined(3, 4, crate::calls::lines(8, 9))),
+            Some((3, 4, 8))
+        );
+        assert_eq!(of_lined(0x7fff_ffff_f000), None);
     }
 
     #[test]
@@ -312,6 +394,15 @@ mod tests {
         assert!(!realloc.is_storing() && !Effect::RELEASES.is_taking());
         let aligned = Effect::takes(2).storing();
         assert!(aligned.is_storing() && !aligned.is_releasing() && !aligned.is_outermost());
-        assert_eq!(Effect::takes(0).times(1).factor(), Some(1));
+        let product = Effect::takes(0).times(1);
+        assert_eq!(product.factor(), Some(1));
+        assert!(product.0 & Effect::FACTOR != 0 && Effect::takes(0).0 & Effect::FACTOR == 0);
+        assert!(
+            [Effect::RELEASES, Effect::takes(0), product]
+                .iter()
+                .all(|one| one.is_simple())
+        );
+        let others = [realloc, aligned, product.outermost(), Effect::takes(1)];
+        assert!(!others.iter().any(|one| one.is_simple()));
     }
 }

@@ -8,17 +8,14 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use routine::room::place;
 use wire::calls::blocks::{
-    Beside, Book, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LISTED, REGION_SHIFT, Row, SITES,
-    TALLY_BYTES, first_place, is_of, table_bytes, word_bytes,
+    Beside, Book, FIRST_WRAPPER, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LISTED, MARKS,
+    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of, lined,
+    table_bytes,
 };
 use wire::calls::{RINGS, Ring};
 
-/// Places that are looked at on the short way.
-const AT_ONCE: usize = 4;
 /// How far a site's number is below the address in its place.
 const ADDRESS_AT: u32 = 16;
-/// Words of blocks in a page.
-const WORDS: usize = PAGE_BYTES as usize / 8;
 /// Numbers of sites whose rows are in one page.
 pub(super) const ROWS: u64 = PAGE_BYTES / size_of::<Row>() as u64;
 /// What of a book may be touched in a session beside tables: sites.
@@ -45,22 +42,21 @@ fn find(book: &Book, at: u64) -> Option<(u64, usize)> {
 #[inline(always)]
 fn word_at((table, index): (u64, usize)) -> &'static AtomicU64 {
     // SAFETY: `find` has both from one book, whose tables all have as many words as its grain says, and none is ever unmapped.
-    unsafe { &*ours::<AtomicU64>(table).wrapping_add(index) }
+    unsafe { &*ours::<AtomicU64>(table + MARKS).wrapping_add(index) }
 }
 
 /// Not 0 if the page of a word was counted as taken.
 #[inline(always)]
-fn mark_of(book: &Book, (table, index): (u64, usize)) -> &'static AtomicU8 {
-    let marks = table + word_bytes(book.grain.load(Ordering::Relaxed));
-    // SAFETY: as in `word_at`; a table has a byte for each page of words behind them.
-    unsafe { &*ours::<AtomicU8>(marks).wrapping_add(index / WORDS) }
+fn mark_of((table, index): (u64, usize)) -> &'static AtomicU8 {
+    // SAFETY: as in `word_at`; a table has a byte for each page of words before them.
+    unsafe { &*ours::<AtomicU8>(table).wrapping_add(index >> PAGE_SHIFT) }
 }
 
 /// The word of the block at `at`, if its page was counted as taken.
 #[inline(always)]
 pub fn word_at_once(book: &Book, at: u64) -> Option<&'static AtomicU64> {
     let found = find(book, at)?;
-    (mark_of(book, found).load(Ordering::Relaxed) != 0).then(|| word_at(found))
+    (mark_of(found).load(Ordering::Relaxed) != 0).then(|| word_at(found))
 }
 
 /// Takes the word of a block away, and returns it; 0 = it has none of this session.
@@ -90,7 +86,7 @@ pub fn word_for(book: &Book, at: u64) -> Option<&'static AtomicU64> {
             find(book, at)?
         }
     };
-    let mark = mark_of(book, found);
+    let mark = mark_of(found);
     if mark.load(Ordering::Relaxed) == 0 {
         charge(PAGE_BYTES)?;
         if mark.swap(1, Ordering::Relaxed) != 0 {
@@ -121,17 +117,20 @@ fn make_table(book: &Book, region: usize) -> Option<()> {
     Some(())
 }
 
-/// The number of a site, if it is found at once.
+/// The number of a site, or of a wrapper, if it is found at once.
 #[inline(always)]
 pub fn site_at_once(book: &Book, address: u64) -> Option<u64> {
-    let first = first_place(address);
-    for step in 0..AT_ONCE {
-        let found = book.found[(first + step) % FOUND].load(Ordering::Relaxed);
+    let mut place = first_place(address);
+    loop {
+        let found = book.found[place % FOUND].load(Ordering::Relaxed);
         if found >> ADDRESS_AT == address {
             return Some(found % SITES as u64);
         }
+        place += 1;
+        if place.is_multiple_of(NEAR_PLACES) {
+            return None;
+        }
     }
-    None
 }
 
 /// The same, and the site gets a number if it has none. `None` = there are no numbers left, or no memory for its rows.
@@ -163,9 +162,30 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
     None
 }
 
+/// The number of a site with the lines of a script that this ring has numbered. `None` = it has none, and there are no numbers left.
+pub fn site_with_lines(book: &Book, site: u64, ring: &Ring, lines: u32) -> Option<u64> {
+    let teller = teller(book, core::ptr::from_ref(ring).addr() as u64)?;
+    self::site(book, lined(site, teller as u64, lines))
+}
+
+/// The place of a ring in [`Book::tellers`], which it gets if it has none.
+fn teller(book: &Book, ring: u64) -> Option<usize> {
+    let first = place(ring);
+    (0..RINGS).map(|step| (first + step) % RINGS).find(|at| {
+        let entry = &book.tellers[*at];
+        let order = Ordering::Relaxed;
+        let known = entry.load(order);
+        known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
+    })
+}
+
 fn new_number(book: &Book, address: u64) -> Option<u64> {
+    let mut wrappers = calls().blocks.wrappers.iter();
+    if let Some(number) = wrappers.position(|[from, to]| (*from..*to).contains(&address)) {
+        return Some((FIRST_WRAPPER + number) as u64);
+    }
     let sites = book.sites.load(Ordering::Relaxed);
-    if sites >= SITES as u64 - 1 {
+    if sites >= FIRST_WRAPPER as u64 - 1 {
         return None;
     }
     if (sites + 1).is_multiple_of(ROWS) {
@@ -177,29 +197,41 @@ fn new_number(book: &Book, address: u64) -> Option<u64> {
     Some(number)
 }
 
-/// Where a thread's tally is, if its ring is found at once.
+/// Where the tally of a thread is that was introduced in this session, if it is found at once.
 #[inline(always)]
-pub fn tally_at_once(book: &Book, ring: &Ring, thread: u64) -> Option<u64> {
-    tally_within(AT_ONCE, book, ring, thread)
+pub fn tally_at_once(book: &Book, thread: u64, session: u32) -> Option<u64> {
+    let mut place = place(thread);
+    loop {
+        let tally = book.tallies[place % RINGS].load(Ordering::Acquire);
+        if tally <= IN_VAIN {
+            return None;
+        }
+        let beside = beside(tally);
+        if beside.thread.load(Ordering::Relaxed) == thread
+            && beside.session.load(Ordering::Relaxed) == session.into()
+        {
+            return Some(tally);
+        }
+        place += 1;
+        if place.is_multiple_of(NEAR_PLACES) {
+            return None;
+        }
+    }
 }
 
-/// Where a thread's tally is; `None` = it has none.
-pub fn tally(book: &Book, ring: &Ring, thread: u64) -> Option<u64> {
-    tally_within(RINGS, book, ring, thread)
+/// Where a thread's tally is; `None` = it has none. One that was not introduced is found by the place of the thread's ring, which is in memory
+/// of this process alone.
+pub fn tally(book: &Book, ring: &Ring, thread: u64, session: u32) -> Option<u64> {
+    tally_at_once(book, thread, session).or_else(|| {
+        let tally = book.tallies[place_of(ring, thread)?].load(Ordering::Acquire);
+        (tally > IN_VAIN).then_some(tally)
+    })
 }
 
-/// A tally is found by the place of the thread's ring, which is in memory of this process alone.
-#[inline(always)]
-fn tally_within(steps: usize, book: &Book, ring: &Ring, thread: u64) -> Option<u64> {
-    let tally = book.tallies[place_of(steps, ring, thread)?].load(Ordering::Acquire);
-    (tally > IN_VAIN).then_some(tally)
-}
-
-#[inline(always)]
-fn place_of(steps: usize, ring: &Ring, thread: u64) -> Option<usize> {
+fn place_of(ring: &Ring, thread: u64) -> Option<usize> {
     let at = core::ptr::from_ref(ring).addr() as u64;
     let first = place(thread);
-    for step in 0..steps {
+    for step in 0..RINGS {
         let here = (first + step) % RINGS;
         if calls().rings[here].load(Ordering::Relaxed) == at {
             return Some(here);
@@ -222,13 +254,16 @@ pub fn row(tally: u64, site: u64) -> *mut Row {
     rows.wrapping_add(site as usize % SITES)
 }
 
-/// Makes what a thread needs for counting, as far as it is missing. `None` = there is no memory for it.
-pub fn make(ring: &Ring, thread: u64) -> Option<(&'static Book, u64)> {
+/// Makes what a thread needs for counting, as far as it is missing, and introduces it. `None` = there is no memory for it.
+pub fn make(ring: &Ring, thread: u64, session: u32) -> Option<(&'static Book, u64)> {
     let book = match now() {
         Some(book) => book,
         None => begin()?,
     };
-    let entry = &book.tallies[place_of(RINGS, ring, thread)?];
+    if let Some(tally) = tally_at_once(book, thread, session) {
+        return Some((book, tally));
+    }
+    let entry = &book.tallies[place_of(ring, thread)?];
     if entry.load(Ordering::Acquire) == IN_VAIN {
         return None;
     }
@@ -243,7 +278,13 @@ pub fn make(ring: &Ring, thread: u64) -> Option<(&'static Book, u64)> {
     };
     made?;
     let tally = entry.load(Ordering::Acquire);
-    (tally > IN_VAIN).then_some((book, tally))
+    if tally <= IN_VAIN {
+        return None;
+    }
+    let beside = beside(tally);
+    beside.thread.store(thread, Ordering::Relaxed);
+    beside.session.store(session.into(), Ordering::Relaxed);
+    Some((book, tally))
 }
 
 fn make_tally(book: &Book, entry: &AtomicU64) -> Option<()> {

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeSet;
 use std::vec::Vec;
 use wire::calls::blocks::{
-    Book, IN_VAIN, REGION_SHIFT, SITES, TALLY_BYTES, size_of_block, word, word_bytes,
+    Book, FIRST_WRAPPER, IN_VAIN, MARKS, REGION_SHIFT, SITES, TALLY_BYTES, size_of_block,
+    table_bytes, word,
 };
 
 /// A book of the test's own, with this grain. It stays, as the agent's do.
@@ -68,8 +69,8 @@ fn sites_come_to_an_end() {
     let book = book();
     let made = (0..SITES as u64 + 10).filter_map(|at| site(book, address(at)));
     let numbers: BTreeSet<u64> = made.collect();
-    assert_eq!(numbers.len(), SITES - 1);
-    assert!(!numbers.contains(&0) && numbers.last() < Some(&(SITES as u64)));
+    assert_eq!(numbers.len(), FIRST_WRAPPER - 1);
+    assert!(!numbers.contains(&0) && numbers.last() < Some(&(FIRST_WRAPPER as u64)));
     // Those that have one keep it.
     assert!(site(book, address(0)).is_some());
 }
@@ -113,7 +114,7 @@ fn the_last_word_of_a_table_is_in_it_with_each_grain() {
         let last = region + (1 << REGION_SHIFT) - (1 << grain);
         let first = core::ptr::from_ref(word_for(book, region).expect("memory")).addr();
         let last = core::ptr::from_ref(word_for(book, last).expect("memory")).addr();
-        assert_eq!((last - first) as u64, word_bytes(grain) - 8);
+        assert_eq!((last - first) as u64, table_bytes(grain) - MARKS - 8);
         assert_eq!(book.listed.load(Ordering::Relaxed), 1);
     }
 }

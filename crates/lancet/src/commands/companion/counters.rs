@@ -10,8 +10,12 @@
 //! nobody else asks for, so the thread sets it for a fraction of a microsecond and without an answer. What lies between two of them is added up only when
 //! somebody asks, out of the last calls, which are kept.
 
+mod call;
 mod functions;
+mod record;
+mod rows;
 mod sums;
+mod texts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, BufReader, Read};
@@ -19,17 +23,15 @@ use std::process::ChildStdout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
+use call::{Call, Made, What};
 pub use functions::GROUPS;
-use functions::{Function, of_group};
+use functions::of_group;
+use record::{Is, Record, SETS_MARK};
+pub use rows::Details;
 pub use sums::Sum;
+use texts::Texts;
 
-/// The name that a mark asks for begins so, and ends with its number.
-const MARK: &str = "LANCET_TRACE_";
-/// The function that sets a mark.
-const SETS_MARK: &str = "getenv";
-/// How many of the last calls are kept, of all threads: 16 MiB.
+/// How many of the last calls are kept, of all threads: 20 MiB.
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,14 +39,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// How many sentences about what is not hooked are kept.
 const MOST_SENTENCES: usize = 16;
-/// Bytes of the longest line that is parsed: a call that is counted has no longer one, because strings are cut at 40 characters.
+/// Bytes of the longest line that is parsed: a call that is counted has no longer one, because strings are cut.
 const LONGEST: usize = 1 << 16;
+
+/// Characters of a string: a longer statement is told apart from others by its beginning.
+const STRINGS: &str = "1000";
 
 /// The words of `lancet calls` for these groups of functions; `None` if one is none.
 pub fn words(groups: &[String]) -> Option<Vec<String>> {
     let mut words = vec![
         "-s".to_owned(),
-        "40".to_owned(),
+        STRINGS.to_owned(),
         "-x".to_owned(),
         SETS_MARK.to_owned(),
     ];
@@ -71,6 +76,7 @@ pub struct Counters(Arc<(Mutex<Kept>, Condvar)>);
 #[derive(Default)]
 struct Kept {
     calls: VecDeque<Call>,
+    texts: Texts,
     /// What is not hooked, a sentence each.
     lacks: Vec<String>,
     /// How many calls were lost until now, of all threads.
@@ -81,52 +87,13 @@ struct Kept {
     over: bool,
 }
 
-/// A call that has ended, or a mark.
-#[derive(Clone, Copy)]
-struct Call {
-    tid: u32,
-    what: What,
-    start: u64,
-    end: u64,
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    /// With how many were lost before it came.
-    Mark { number: u64, lost: u64 },
-    Of {
-        function: &'static Function,
-        bytes: u64,
-        /// The first argument, and the low half of the result.
-        subject: u64,
-        result: i32,
-    },
-}
-
-/// As much of a record of `lancet calls --json` as is needed (docs/json.md).
-#[derive(Deserialize)]
-struct Record {
-    tid: u32,
-    time_ns: u64,
-    duration_ns: Option<u64>,
-    function: String,
-    arguments: Vec<String>,
-    registers: Vec<String>,
-    rax: Option<String>,
-    place: Option<Place>,
-    library: Option<Place>,
-}
-
-#[derive(Deserialize)]
-struct Place {
-    path: Option<String>,
-}
-
 /// What a thread has called in some stretches of its time.
 #[derive(Debug)]
 pub struct Between {
     /// Its calls, added up by group.
     pub sums: Vec<Sum>,
+    /// What they were about, by line.
+    pub details: Details,
     /// What may be missing in them, a sentence each.
     pub lost: Vec<String>,
 }
@@ -143,6 +110,15 @@ pub enum Lacks {
 }
 
 impl Counters {
+    /// Of a program, with no call yet.
+    pub fn of(pid: i32) -> Self {
+        let kept = Kept {
+            texts: Texts::of(pid),
+            ..Kept::default()
+        };
+        Counters(Arc::new((Mutex::new(kept), Condvar::new())))
+    }
+
     /// Reads what `lancet calls` tells, to its end; not what code below the folder `hidden` calls.
     pub fn read(&self, from: ChildStdout, hidden: Option<&str>) {
         let mut from = BufReader::new(from);
@@ -154,8 +130,8 @@ impl Counters {
                 Ok(0) | Err(_) => break,
                 // Nothing is made of a longer one; what follows of it begins with no record.
                 Ok(length) if length > LONGEST => {}
-                Ok(_) => match call_of(&line, hidden) {
-                    Some(call) => self.keep(call),
+                Ok(_) => match Record::of(&line) {
+                    Some(record) => self.keep_record(&record, hidden),
                     None => self.kept().heard += 1,
                 },
             }
@@ -186,8 +162,15 @@ impl Counters {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, mut call: Call) {
+    fn keep_record(&self, record: &Record, hidden: Option<&str>) {
         let mut kept = self.kept();
+        match call_of(record, hidden, &mut kept.texts) {
+            Some(call) => self.keep(kept, call),
+            None => kept.heard += 1,
+        }
+    }
+
+    fn keep(&self, mut kept: MutexGuard<'_, Kept>, mut call: Call) {
         if let What::Mark { lost, .. } = &mut call.what {
             *lost = kept.lost;
         }
@@ -242,7 +225,7 @@ impl Kept {
     fn sum(&self, stretches: &[(u64, u64)]) -> Result<Between, Lacks> {
         let places = self.places(stretches);
         let mut of_thread = Vec::new();
-        let mut lost_before = None;
+        let (mut lost_before, mut began, mut within) = (None, None, 0);
         for (from, to) in stretches {
             let begin = *places.get(from).ok_or(Lacks::Beginning)?;
             let end = *places.get(to).ok_or(Lacks::Beginning)?;
@@ -253,6 +236,8 @@ impl Kept {
             if let What::Mark { lost, .. } = first.what {
                 lost_before.get_or_insert(lost);
             }
+            began.get_or_insert(first.start);
+            within += self.calls[end].start.saturating_sub(first.start);
             let calls = self.calls.range(begin..end);
             of_thread.extend(calls.filter(|call| call.tid == first.tid));
         }
@@ -263,8 +248,11 @@ impl Kept {
                 "{lost_meanwhile} calls of all threads were lost meanwhile, because they came faster than they could be read: some may be missing"
             ));
         }
+        let counted = sums::counted(of_thread.into_iter());
+        let began = began.unwrap_or_default();
         Ok(Between {
-            sums: sums::of(of_thread.into_iter()),
+            sums: sums::of(&counted),
+            details: Details::of(&counted, began, within, &self.texts),
             lost,
         })
     }
@@ -290,33 +278,20 @@ impl Kept {
     }
 }
 
-fn call_of(line: &[u8], hidden: Option<&str>) -> Option<Call> {
-    if !line.starts_with(b"{\"record\":\"call\"") {
-        return None;
-    }
-    let record: Record = serde_json::from_slice(line).ok()?;
-    let end = record.time_ns.checked_add(record.duration_ns?)?;
-    let what = if record.function == SETS_MARK {
-        let text = record.arguments.first()?.trim_matches('"');
-        let number = text.strip_prefix(MARK)?.parse().ok()?;
-        What::Mark { number, lost: 0 }
-    } else {
-        let is_hidden = |place: &Option<Place>| {
-            let path = place.as_ref().and_then(|place| place.path.as_deref());
-            matches!((path, hidden), (Some(path), Some(folder)) if path.starts_with(folder))
-        };
-        if is_hidden(&record.place) || is_hidden(&record.library) {
-            return None;
-        }
-        let function = functions::named(&record.function)?;
-        let word = |text: &String| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-        let arguments: Vec<u64> = record.registers.iter().filter_map(word).collect();
-        let result = record.rax.as_ref().and_then(word).unwrap_or_default();
-        What::Of {
-            function,
-            bytes: function.bytes(&arguments, result),
-            subject: arguments.first().copied().unwrap_or_default(),
-            result: result as i32,
+fn call_of(record: &Record, hidden: Option<&str>, texts: &mut Texts) -> Option<Call> {
+    let end = record.end()?;
+    let what = match record.is(hidden)? {
+        Is::Mark(number) => What::Mark { number, lost: 0 },
+        Is::Call(function) => {
+            let (arguments, result) = (record.registers(), record.result());
+            What::Of(Made {
+                function,
+                bytes: function.bytes(&arguments, result),
+                subject: arguments.first().copied().unwrap_or_default(),
+                result: result as i32,
+                about: texts.about(function, record, end - record.time_ns),
+                line: texts.line(record),
+            })
         }
     };
     Some(Call {

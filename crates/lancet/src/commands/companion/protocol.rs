@@ -23,7 +23,7 @@ use crate::ui::advice::explain;
 use crate::ui::terminal::Stream;
 
 /// Rises when a request or an answer changes its meaning or is taken away.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Bytes of the longest line. After a longer one the companion ends, as if the guest had closed its end.
 const LONGEST: usize = 1 << 20;
@@ -93,7 +93,7 @@ pub enum What {
     },
     /// Begin to keep the last calls of these groups of functions, for the sums between two marks.
     Counters {
-        /// The names of the groups, by `counters::GROUPS`; `memory` is `malloc` and `free`.
+        /// The names of the groups, by `counters::GROUPS`; `memory` is `malloc` and `free`, and `waits` all functions that only wait.
         groups: Vec<String>,
     },
     /// Tell what a thread has called in stretches between two marks that it has set.
@@ -102,7 +102,12 @@ pub enum What {
         watch: u64,
         /// Stretches of its time, in their order: the number of the mark at the beginning, and of that at the end.
         stretches: Vec<(u64, u64)>,
+        /// Tell also what the calls were about, by line, and when they were made.
+        #[serde(default)]
+        details: bool,
     },
+    /// Tell the page of requests: HTML with a mark in the place of its data.
+    Page,
     /// End a watch, and tell what it has seen.
     Finish {
         /// The number that `watch` answered.

@@ -99,9 +99,19 @@ fn serve_one(
         What::Counters { groups } => watches
             .begin_counters(&groups, &mut || blocks.let_go())
             .map(|watch| json!({"watch": watch})),
-        What::Between { watch, stretches } => watches
-            .between(watch, &stretches, &mut answer, &mut || blocks.let_go())?
+        What::Between {
+            watch,
+            stretches,
+            details,
+        } => watches
+            .between((watch, details), &stretches, &mut answer, &mut || {
+                blocks.let_go();
+            })?
             .map(counted),
+        What::Page => {
+            answer.record(&report::requests::page())?;
+            Ok(json!({}))
+        }
         What::Finish { watch } => watches.finish(watch, &mut answer, &mut || blocks.let_go())?,
         What::Run { command, words } => {
             watches.run(&command, &words, &mut answer, &mut || blocks.let_go())?

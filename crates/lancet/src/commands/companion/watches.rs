@@ -112,20 +112,21 @@ impl Watches {
         let words = counters::words(groups).ok_or_else(|| {
             let known = counters::GROUPS.join(", ");
             Refusal::Refused(format!(
-                "calls are counted in the groups {known}, memory, and no other"
+                "calls are counted in the groups {known}, memory, waits, and no other"
             ))
         })?;
-        let number = self.open("calls", &words, Some(Counters::default()), meanwhile)?;
+        let number = self.open("calls", &words, Some(Counters::of(self.pid)), meanwhile)?;
         if let Some(watch) = self.open.get_mut(&number) {
             watch.groups = groups.to_vec();
         }
         Ok(number)
     }
 
-    /// Tells what a thread has called in these stretches between two marks. A watch that tells no calls any more is ended.
+    /// Tells what a thread has called in these stretches between two marks, with `in_detail` also what that was about and when it was. A watch
+    /// that tells no calls any more is ended.
     pub fn between(
         &mut self,
-        watch: u64,
+        (watch, in_detail): (u64, bool),
         stretches: &[(u64, u64)],
         answer: &mut Answer,
         meanwhile: Meanwhile,
@@ -155,6 +156,9 @@ impl Watches {
         };
         for sum in between.sums {
             answer.record(&sum)?;
+        }
+        if in_detail {
+            answer.record(&json!({"details": between.details}))?;
         }
         Ok(Ok(between.lost))
     }

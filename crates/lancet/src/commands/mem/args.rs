@@ -143,8 +143,8 @@ pub struct MemArgs {
 }
 
 /// What says nothing of blocks: they have no line of a script, no type, no gem, no collector, and looks hold nobody.
-const NOT_NATIVE: [&str; 9] = [
-    "children", "program", "stacks", "internal", "app", "all", "gc", "no_gc", "budget",
+const NOT_NATIVE: [&str; 8] = [
+    "children", "stacks", "internal", "app", "all", "gc", "no_gc", "budget",
 ];
 
 const TARGET: &str = "What to open";
@@ -158,6 +158,7 @@ Examples:
   lancet mem -p 4242 --every 10s        the same again and again, and what grew since
   lancet mem -p 4242 --children --live  a server and its workers, on a screen
   lancet mem -p 4242 --native --for 1m  which C function takes memory and does not give it back
+  lancet mem --native -- ./convert       what it has not given back at its end
   lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 
 Exit status: the started program's own; with -p 0, 1 could not be done, 2 wrong usage,

@@ -1,28 +1,23 @@
-//! `lancet mem -- PROGRAM`: a program we start, watched from its first Ruby line to its end. Used by `run`.
+//! `lancet mem -- PROGRAM`: a program we start, watched to its end: the objects of its VM from its first line on, or with `--native` its blocks.
+//! Used by `run`.
 
-use std::collections::HashMap;
+mod blocks;
+mod objects;
+mod program;
+
 use std::time::{Duration, Instant};
 
 use births::analysis::Census;
-use births::census::{Source, census_of};
-use births::earlier::Earlier;
-use births::intervals::OfGuest;
-use births::program::{News, Program};
-use births::session::{Event, Shared};
-use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
-use report::losses::What;
+use report::losses::{Loss, What};
 use report::mem::Reporter;
-use vm::Language;
 
 use super::MemArgs;
 use super::run::finish;
-use crate::agent::AGENT;
 use crate::failure;
-use crate::losses::Losses;
-use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
+use program::{Heard, Started};
 
 /// Longest wait for a process to stand at something.
 const LOOK: Duration = Duration::from_millis(50);
@@ -31,51 +26,33 @@ const LOOK: Duration = Duration::from_millis(50);
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), args.stream())?;
     let sink = sink.in_form(args.chosen().records());
-    let shared = Shared {
-        image: Image::parse(AGENT)?,
-        options: args.options(),
-        collect_at_end: args.gc(),
+    let program: Box<dyn Started> = match args.native {
+        true => Box::new(blocks::Blocks::start(args)?),
+        false => Box::new(objects::Objects::start(args)?),
     };
-    let program = Program::start(&args.program, shared).map_err(explain)?;
     let mut run = Run {
         program,
         reporter: args.reporter(sink),
-        earlier: Earlier::default(),
         started: Instant::now(),
-        watches: HashMap::new(),
-        collect: args.gc(),
-        last: Vec::new(),
-        watched: false,
-        seeks_leaks: args.seeks_leaks(),
-        losses: Losses::default(),
+        heard: Heard::default(),
     };
     let watched = failure::catch(|| run.watch(args));
     if watched.is_err() {
         run.leave();
     }
     let (exceeded, code) = watched?;
-    finish(args, &mut run.reporter, &run.losses)?;
-    Ok(run.losses.exit_code(match (code, exceeded) {
+    finish(args, &mut run.reporter, &run.heard.losses)?;
+    Ok(run.heard.losses.exit_code(match (code, exceeded) {
         (0, true) => crate::exit::EXCEEDED,
         (code, _) => code,
     }))
 }
 
 struct Run {
-    program: Program,
+    program: Box<dyn Started>,
     reporter: Reporter,
-    earlier: Earlier,
     started: Instant,
-    /// How often each process was begun to be watched, which is the number of the watch: one that runs another program is
-    /// watched anew, and so is one that gets an id again.
-    watches: HashMap<i32, u64>,
-    collect: bool,
-    /// What processes that have ended held.
-    last: Vec<Census>,
-    watched: bool,
-    /// A verdict on leaks is given.
-    seeks_leaks: bool,
-    losses: Losses,
+    heard: Heard,
 }
 
 impl Run {
@@ -86,19 +63,17 @@ impl Run {
         let end = args.watch_for.map(|length| self.started + length);
         let mut interruption = Interruption::default();
         loop {
-            let news = self.program.poll();
-            if news.is_empty() {
-                self.program.wait(LOOK);
+            let (any, code) = self.program.poll(&mut self.heard);
+            if let Some(code) = code {
+                // Children that outlive the program are counted as they are.
+                let living = self.census();
+                self.heard.last.extend(living);
+                self.leave();
+                exceeded |= self.report_last()?;
+                return Ok((exceeded, code as u8));
             }
-            for news in news {
-                if let Some(code) = self.handle_notices(news) {
-                    // Children that outlive the program are counted as they are.
-                    let living = self.census();
-                    self.last.extend(living);
-                    self.leave();
-                    exceeded |= self.report_last()?;
-                    return Ok((exceeded, code as u8));
-                }
+            if !any {
+                self.program.wait(LOOK);
             }
             if interruption.is_over(interrupt::asked(), true) {
                 exceeded |= self.part()?;
@@ -122,64 +97,13 @@ impl Run {
         }
     }
 
-    /// What one piece of news means; the exit code when the program has ended.
-    fn handle_notices(&mut self, news: News) -> Option<i32> {
-        match news {
-            News::Event(Event::Watching(pid)) => {
-                self.watched = true;
-                *self.watches.entry(pid).or_default() += 1;
-                self.earlier.forget(pid);
-            }
-            News::Event(Event::Final {
-                pid,
-                command,
-                language,
-                version,
-                tally,
-                how,
-            }) => {
-                let source = Source {
-                    pid,
-                    watch: self.watches.get(&pid).copied().unwrap_or(0),
-                    command: &command,
-                    root: process::guest::working_directory(pid).unwrap_or_default(),
-                    language,
-                    version: &version,
-                    seconds: self.started.elapsed().as_secs_f64(),
-                    intervals: self.intervals(),
-                };
-                let (intervals, now) = (source.intervals.clone(), Instant::now());
-                let mut census = census_of(source, &tally);
-                self.earlier.join(&mut census, &tally, &intervals, now);
-                self.earlier.forget(pid);
-                census.losses.extend(how.loss());
-                self.losses.of_census(&census);
-                self.last.push(census);
-            }
-            News::Replaced(pid) => {
-                tell!(
-                    "process {pid} runs another program now; what the last one held is not known"
-                );
-            }
-            News::Unwatched(_, error) => {
-                self.losses.process(error);
-            }
-            News::Ended(code) => return Some(code),
-        }
-        None
-    }
-
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
-        if !self.watched {
-            let counted = Language::those(enter::counts_births, " and no ");
-            let text = format!(
-                "the program started no {counted} of its own, and mem counts what these make; if its children run one, add --children"
-            );
-            let loss = report::losses::Loss::new(None, What::Process, None, text);
-            self.losses.say(loss);
+        if let Some(why) = self.program.why_nothing() {
+            let loss = Loss::new(None, What::Process, None, why);
+            self.heard.losses.say(loss);
         }
-        match std::mem::take(&mut self.last) {
+        match std::mem::take(&mut self.heard.last) {
             last if last.is_empty() => Ok(false),
             last => Ok(self.reporter.report(last)?),
         }
@@ -188,7 +112,7 @@ impl Run {
     /// Reports what is known now, and leaves; the program goes on alone.
     fn part(&mut self) -> anyhow::Result<bool> {
         let mut censuses = self.census();
-        censuses.append(&mut self.last);
+        censuses.append(&mut self.heard.last);
         self.leave();
         if censuses.is_empty() {
             Ok(false)
@@ -197,50 +121,13 @@ impl Run {
         }
     }
 
-    /// None where no verdict on leaks is wanted.
-    fn intervals(&self) -> OfGuest {
-        if !self.seeks_leaks {
-            return OfGuest::default();
-        }
-        let intervals = self.program.intervals();
-        intervals.of_guest(self.started, Instant::now())
+    fn census(&mut self) -> Vec<Census> {
+        self.program.census(&mut self.heard.losses)
     }
 
     fn leave(&mut self) {
         for error in self.program.leave() {
-            self.losses.leaving(error);
+            self.heard.losses.leaving(error);
         }
-    }
-
-    fn census(&mut self) -> Vec<Census> {
-        let mut found = Vec::new();
-        let intervals = self.intervals();
-        for session in self.program.sessions() {
-            match session.census(self.collect) {
-                Ok(tally) => {
-                    let source = Source {
-                        pid: session.pid(),
-                        watch: self.watches.get(&session.pid()).copied().unwrap_or(0),
-                        command: session.command(),
-                        root: process::guest::working_directory(session.pid()).unwrap_or_default(),
-                        language: session.language(),
-                        version: &session.version(),
-                        seconds: self.started.elapsed().as_secs_f64(),
-                        intervals: intervals.clone(),
-                    };
-                    let (intervals, now) = (source.intervals.clone(), Instant::now());
-                    let mut census = census_of(source, &tally);
-                    self.earlier.join(&mut census, &tally, &intervals, now);
-                    self.losses.of_census(&census);
-                    found.push(census);
-                }
-                // It is ending, at an exec, or before a Ractor: the next look sees to that.
-                Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
-                Err(process::Error::AtEvent { .. } | process::Error::Stopped(_)) => {}
-                Err(error) if error.is_left() => {}
-                Err(error) => self.losses.process(error),
-            }
-        }
-        found
     }
 }

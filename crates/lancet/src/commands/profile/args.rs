@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use frames::profile::By;
+use frames::profile::{By, Mode};
 use report::forms::Chosen;
 use report::profile::{FORMATS, Format};
 
@@ -60,13 +60,26 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_interval_of_stacks, help_heading = TIME)]
     pub every: Option<Duration>,
 
+    /// Which time of its threads is shown [default: cpu]
+    #[arg(long, value_name = "TIME", value_enum, help_heading = OUTPUT)]
+    mode: Option<Time>,
+
     /// What a row is [default: function]
     #[arg(long, value_name = "WHAT", value_enum, help_heading = OUTPUT)]
     by: Option<Grouping>,
 
+    /// A screen with the last seconds, until q is pressed; all of them are written then. Where standard output is no terminal, only that
+    #[arg(long, help_heading = OUTPUT)]
+    #[arg(conflicts_with_all = ["program", "file", "diff", "output"])]
+    pub live: bool,
+
     /// Which rows of the table come first [default: own]
     #[arg(long, value_name = "SHARE", value_enum, conflicts_with = "diff", help_heading = OUTPUT)]
     sort: Option<Share>,
+
+    /// Who calls the functions of this name, and what they call
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["diff", "save", "live"], help_heading = OUTPUT)]
+    pub function: Option<String>,
 
     /// At most N rows; 0 for all
     #[arg(long, value_name = "N", default_value_t = ROWS, help_heading = OUTPUT)]
@@ -82,12 +95,25 @@ pub struct ProfileArgs {
     json: bool,
 
     /// Write nothing but the whole profile, to this file, which only you can read, to be shown (lancet profile FILE) or compared later
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "output", "top", "by", "sort"], help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "output", "top", "by", "sort", "mode"], help_heading = OUTPUT)]
     pub save: Option<PathBuf>,
 
     /// Write to FILE, mode 0600, instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+}
+
+/// A time of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Time {
+    /// In which they ran, and in a few lines what they waited for
+    #[value(alias = "on-cpu")]
+    Cpu,
+    /// In which they ran, and in which they waited for what they had begun
+    Wall,
+    /// In which they waited for that, alone
+    #[value(alias = "off-cpu")]
+    Wait,
 }
 
 /// What makes a row.
@@ -97,6 +123,10 @@ enum Grouping {
     Function,
     /// The file; what a file calls of itself is one call
     File,
+    /// The thread, by its name
+    Thread,
+    /// The class; the file of what is in none
+    Class,
     /// The gem or package, the native library, the language, or `app`
     #[value(alias = "gem")]
     Package,
@@ -114,7 +144,13 @@ enum Share {
 impl ProfileArgs {
     /// Returns how long to look; `None` for as long as the program runs.
     pub fn length(&self) -> Option<Duration> {
-        self.look_for.or(self.program.is_empty().then_some(LENGTH))
+        let length = self.program.is_empty() && !self.is_on_screen();
+        self.look_for.or(length.then_some(LENGTH))
+    }
+
+    /// Returns whether what is seen is shown on the terminal meanwhile.
+    pub fn is_on_screen(&self) -> bool {
+        self.live && self.stream().is_terminal()
     }
 
     /// Returns the stream for the profile.
@@ -132,11 +168,22 @@ impl ProfileArgs {
         self.chosen().format
     }
 
+    /// Returns which samples are shown.
+    pub fn mode(&self) -> Mode {
+        match self.mode {
+            None | Some(Time::Cpu) => Mode::Cpu,
+            Some(Time::Wall) => Mode::Wall,
+            Some(Time::Wait) => Mode::Wait,
+        }
+    }
+
     /// Returns what a row is.
     pub fn by(&self) -> By {
         match self.by {
             None | Some(Grouping::Function) => By::Function,
             Some(Grouping::File) => By::File,
+            Some(Grouping::Class) => By::Class,
+            Some(Grouping::Thread) => By::Thread,
             Some(Grouping::Package) => By::Package,
         }
     }
@@ -163,11 +210,11 @@ const EXAMPLES: &str = "\
 Examples:
   lancet profile -p 4242                                   the functions in which it runs, for ten seconds
   lancet profile -p 4242 --children --for 30s              a server and its workers
+  lancet profile -p 4242 --mode wait                       what its threads wait for, and at which lines
+  lancet profile -p 4242 --live                            a screen with the last seconds
   lancet profile -p 4242 --format tree                     who calls whom
   lancet profile -p 4242 --by package --sort total         which gems and packages
   lancet profile -p 4242 --format html -o profile.html     a page with a flame graph to go into
   lancet profile -- ./job                                  a program from its beginning to its end
   lancet profile -p 4242 --save before.profile             to be looked at later: lancet profile before.profile
-  lancet profile --diff before.profile after.profile       what takes more of the time than before
-
-Where threads wait, and for what: lancet stack -p PID --for 10s";
+  lancet profile --diff before.profile after.profile       what takes more of the time than before";

@@ -3,6 +3,7 @@
 //! [`args`] has the flags; [`run`](mod@run) looks again and again ([`crate::sampling`]) and writes what was seen.
 
 mod args;
+mod live;
 mod run;
 
 pub use args::ProfileArgs;

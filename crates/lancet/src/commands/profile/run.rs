@@ -6,14 +6,16 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use frames::live::open::{Live, Look};
 use frames::profile::Profile;
 use frames::profile::difference::Difference;
 use frames::profile::saved::{self, About, Missed};
 use process::guest::command_line;
 use report::losses::{Loss, What};
-use report::profile::{FORMATS, Head, difference};
+use report::profile::{FORMATS, Head, asleep, difference, function, shown};
 
 use super::ProfileArgs;
+use super::live::OnScreen;
 use crate::cli::format::require_first_or_records;
 use crate::losses::Losses;
 use crate::sampling::{self, Request, Sampled};
@@ -30,6 +32,9 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
         args.output.as_deref(),
         args.stream(),
     )?;
+    if args.function.is_some() {
+        require_first_or_records(args.chosen(), FORMATS, "--function")?;
+    }
     if let Some([old, new]) = args.diff.as_deref() {
         return compare(&args, old, new);
     }
@@ -68,7 +73,7 @@ fn show(
     profile: Profile,
     about: &About,
 ) -> anyhow::Result<()> {
-    let profile = profile.grouped(args.by());
+    let profile = shown(profile, args.mode()).grouped(args.by());
     let title = title(&profile, about);
     let head = Head {
         about,
@@ -77,7 +82,29 @@ fn show(
         by_total: args.by_total(),
         stacks: args.chosen().stacks(),
     };
-    Ok(args.format().write(&profile, &mut sink.out, &head)?)
+    match &args.function {
+        // Records have the callers of all functions.
+        Some(name) if args.chosen().records().is_none() => {
+            of_function(args, sink, &profile, &head, name)
+        }
+        _ => Ok(args.format().write(&profile, &mut sink.out, &head)?),
+    }
+}
+
+/// Shows who calls the functions of a name, and what they call.
+fn of_function(
+    args: &ProfileArgs,
+    sink: &mut Sink,
+    profile: &Profile,
+    head: &Head,
+    name: &str,
+) -> anyhow::Result<()> {
+    let found = function::named(profile, name);
+    if found.is_empty() {
+        let [_, many] = args.by().words();
+        tell!("none of the {many} that were seen is called {name}: --top 0 lists all");
+    }
+    Ok(function::write(&mut sink.out, profile, head, &found)?)
 }
 
 /// Says what was lost as these profiles were made, and returns the exit code.
@@ -106,10 +133,7 @@ fn looks(args: &ProfileArgs) -> anyhow::Result<(Profile, About, Sampled)> {
     };
     // A process that ends meanwhile has no name any more.
     let who = who(args);
-    let mut profile = Profile::default();
-    let sampled = sampling::run(&request, &mut |_, live, look| {
-        profile.add_look(live, look);
-    })?;
+    let (mut profile, sampled) = watched(args, &request, &who)?;
     profile.rounds = sampled.rounds;
     let missed = sampled.missed().iter().map(|loss| Missed {
         pid: loss.pid.and_then(|pid| u32::try_from(pid).ok()),
@@ -128,6 +152,26 @@ fn looks(args: &ProfileArgs) -> anyhow::Result<(Profile, About, Sampled)> {
         took: sampled.took,
     };
     Ok((profile, about, sampled))
+}
+
+/// Looks, and shows what is seen on a screen meanwhile if that was asked for.
+fn watched(args: &ProfileArgs, request: &Request, who: &str) -> anyhow::Result<(Profile, Sampled)> {
+    if args.is_on_screen() {
+        let mut screen = OnScreen::new(who.to_owned());
+        let sampled = sampling::run(request, &mut screen);
+        // The terminal is given back before anything is said.
+        let profile = screen.into_profile();
+        return Ok((profile, sampled?));
+    }
+    if args.live {
+        tell!("standard output is no terminal: what was seen is written at the end");
+    }
+    let mut profile = Profile::default();
+    let sampled = sampling::run(request, &mut |pid: i32, live: &Live, look: &Look| {
+        let waits = |number| asleep(pid, &look.stacks, number);
+        profile.add_look(pid, live, look, &waits);
+    })?;
+    Ok((profile, sampled))
 }
 
 /// Which processes are looked at.
@@ -171,6 +215,7 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
     // Now, because it may be one of these files.
     let mut sink =
         Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
+    let [before, after] = [before, after].map(|profile| shown(profile, args.mode()));
     let titles = [title(&before, &about_before), title(&after, &about_after)];
     let head = |about, title| Head {
         about,

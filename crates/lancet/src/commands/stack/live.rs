@@ -6,7 +6,7 @@ use std::path::Path;
 
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
-use frames::live::open::{Look, Wanted};
+use frames::live::open::{Live, Look, Wanted};
 use frames::live::stack::Stack;
 use frames::live::unwind::End;
 use process::guest;
@@ -91,7 +91,7 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
         every: args.every,
     };
     let mut stacks = Stacks::default();
-    let sampled = sampling::run(&request, &mut |pid, live, look| {
+    let sampled = sampling::run(&request, &mut |pid: i32, live: &Live, look: &Look| {
         stacks.add_look(pid, live.modules(), look);
     })?;
     stacks.looks = sampled.rounds;

@@ -92,8 +92,8 @@ pub struct SyscallsArgs {
     #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", help_heading = SHOW)]
     pub sort: Option<Order>,
 
-    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, rate (calls a second, of one process that is
-    /// watched), errors, name
+    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, wall-total, wall-min, wall-max, wall-avg
+    /// (strace 7's words for the same), calls, rate (calls a second, of one process that is watched), errors, name
     #[arg(short = 'U', long = "summary-columns", value_name = "COLUMNS", help_heading = SHOW)]
     pub columns: Option<Columns>,
 

@@ -1,4 +1,4 @@
-//! `ucontext[=strict|lite]`: `getcontext`, `setcontext` and `swapcontext` of glibc without a system call. Used by
+//! `ucontext[=strict|exact|lite]`: `getcontext`, `setcontext` and `swapcontext` of glibc without a system call. Used by
 //! `remedies`.
 //!
 //! **What it mends.** glibc's functions set the signal mask at each switch (`rt_sigprocmask`) and store and load the whole x87 environment, although the masks and
@@ -6,8 +6,11 @@
 //!
 //! **How.** Both are compared first ([`code`]). `strict` (what is meant if nothing is said) replaces `pthread_sigmask` as well, so that the mask is always known or known to be
 //! unknown. `lite` leaves masks alone altogether: it is right only in a program whose contexts all have the same mask, and nobody proves that, so it must be asked for by name.
+//! Both keep the control bits of MXCSR and x87 exactly, and let exception flags flow from one context of a thread to the next ([`code`]); `exact` is `strict`
+//! with each context's flags its own, as glibc has them.
 //!
-//! **What it risks.** A mask that is changed by a raw `rt_sigprocmask`, past glibc, is not seen until the thread is next interrupted. In a handler that was installed with
+//! **What it risks.** `fetestexcept` may find a flag that another context of the thread has raised since the last switch, also after `feclearexcept`; what is cleared,
+//! computed and tested without a switch in between is right. `exact` does not do that, and costs what it costs to load flags wherever they differ. A mask that is changed by a raw `rt_sigprocmask`, past glibc, is not seen until the thread is next interrupted. In a handler that was installed with
 //! `SA_NODEFER`, changes the mask, switches and then returns, the mask is taken for the one outside of it. A profiler that unwinds from within the new code, by a signal, finds no unwinding rules there.
 //!
 //! **When it refuses.** A libc whose three functions are not, byte for byte, glibc's ([`KNOWN`]: 2.31 to 2.41 as Debian builds them); a thread descriptor in which the thread's
@@ -39,9 +42,9 @@ const NAME: &str = "ucontext";
 
 pub(super) const REMEDY: Remedy = Remedy {
     name: NAME,
-    arguments: "[=strict|lite]",
+    arguments: "[=strict|exact|lite]",
     mends: "swapcontext makes a system call and reloads the x87 environment at each switch: 20 times as fast without",
-    risks: "strict keeps signal masks, and refuses timers that may switch, shadow stacks and unknown builds of glibc; lite lets masks leak",
+    risks: "strict keeps signal masks and refuses timers that may switch, shadow stacks, unknown builds of glibc; lite lets masks leak; both let exception flags flow between contexts, exact (strict, slower) does not",
     way: Way::Functions(plan),
 };
 
@@ -64,20 +67,16 @@ const TIMERS: [(u32, &str); 3] = [(14, "SIGALRM"), (26, "SIGVTALRM"), (27, "SIGP
 const TOO_NEW: (u32, u32) = (6, 19);
 
 fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
-    let strict = match arguments {
-        "" | "strict" => true,
-        "lite" => false,
+    let (strict, name, flags) = match arguments {
+        "" | "strict" => (true, "remedy ucontext=strict", code::FLAGS_OF_THREAD),
+        "exact" => (true, "remedy ucontext=exact", 0),
+        "lite" => (false, "remedy ucontext=lite", code::FLAGS_OF_THREAD),
         _ => {
             return Err(refused(
                 NAME,
-                "write ucontext, ucontext=strict or ucontext=lite",
+                "write ucontext, ucontext=strict, ucontext=exact or ucontext=lite",
             ));
         }
-    };
-    let name = if strict {
-        "remedy ucontext=strict"
-    } else {
-        "remedy ucontext=lite"
     };
     let sequence = if strict { sequence(guest)? } else { 0 };
     let entries: Vec<(&str, u64)> = code::entries(strict)
@@ -93,7 +92,11 @@ fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
             new: (*function).to_owned(),
         })
         .collect();
-    let object = object(name, sequence, &entries);
+    let object = object(
+        name,
+        [(code::SEQUENCE, sequence), (code::MAY_DIFFER, flags)],
+        &entries,
+    );
     let mut plan = plan_objects(guest, &requests, vec![object], limits)?;
     for one in &mut plan.functions {
         is_known(guest, one)?;
@@ -108,11 +111,13 @@ fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The file: two pages.
-fn object(name: &str, sequence: u64, entries: &[(&str, u64)]) -> Object {
+/// The file: two pages. `words` are where the code expects what is known of this guest only, and what that is.
+fn object(name: &str, words: [(usize, u64); 2], entries: &[(&str, u64)]) -> Object {
     let mut bytes = code::bytes();
     let mut put = |at: usize, word: u64| bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-    put(code::SEQUENCE, sequence);
+    for (at, word) in words {
+        put(at, word);
+    }
     // Version, flags; then, behind the start, the length.
     put(code::DESCRIPTOR + 16, 1);
     let mut words = vec![

@@ -1,16 +1,27 @@
 const titled = 'lancet profile';
 const percent = (count, of) => (100 * count / Math.max(1, of)).toFixed(1) + ' %';
-const kinds = ['the program', 'libraries', 'native code'];
+const kinds = ['the program', 'libraries', 'native code'].concat(data.wall || data.functions.some((one) => one[3] === 3) ? ['waits'] : []);
+
+// The samples that are shown: those of threads that ran, or with them of those that waited.
+let part;
 
 // Node 0 is the root; a node's caller stands before it. `total` of a node is what it and all it calls have.
-const nodes = [{ function: -1, line: 0, own: 0, total: 0, up: null, down: [], depth: 0 }];
-for (const [up, called, line, own] of data.nodes) {
-  const node = { function: called, line, own, total: own, up: nodes[up], down: [], depth: nodes[up].depth + 1 };
-  nodes[up].down.push(node);
-  nodes.push(node);
+let nodes, turned, graph;
+function choose(of) {
+  part = of;
+  turned = graph = null;
+  nodes = [{ function: -1, line: 0, own: 0, total: 0, up: null, down: [], depth: 0 }];
+  for (const [up, called, line, own] of part.nodes) {
+    const node = { function: called, line, own, total: own, up: nodes[up], down: [], depth: nodes[up].depth + 1 };
+    nodes[up].down.push(node);
+    nodes.push(node);
+  }
+  for (let at = nodes.length - 1; at > 0; at--) nodes[at].up.total += nodes[at].total;
+  nodes[0].total = Math.max(nodes[0].total, part.samples);
 }
-for (let at = nodes.length - 1; at > 0; at--) nodes[at].up.total += nodes[at].total;
-nodes[0].total = Math.max(nodes[0].total, data.samples);
+choose(data.samples || !data.wall ? data : data.wall);
+// Chooses whether what threads waited for is shown with what they ran.
+const waits = () => !data.wall ? null : make('label', {}, make('input', { type: 'checkbox', checked: part === data.wall ? '' : null, onchange: (event) => { choose(event.target.checked ? data.wall : data); route(); } }), ' with waits');
 const name = (node) => node.function < 0 ? 'all samples' : data.functions[node.function][0];
 const place = (node) => {
   if (node.function < 0) return '';
@@ -18,11 +29,10 @@ const place = (node) => {
   return file && node.line ? file + ':' + node.line : file;
 };
 // Whether the page has no room for some calls.
-const leavesOut = data.left_out !== null;
+const leavesOut = () => part.left_out !== null;
 const said = (node) => place(node) ? name(node) + ' (' + place(node) + ')' : name(node);
 
 // The same samples by their innermost function, and below it who called it. A recursion is one below the other, as it was.
-let turned;
 function inverted() {
   if (turned) return turned;
   turned = { function: -1, line: 0, own: 0, total: nodes[0].total, up: null, down: [], depth: 0, by: new Map() };
@@ -65,7 +75,7 @@ function flames() {
     found = 0;
     const open = [root];
     while (open.length) { const one = open.pop(); if (has(one)) found += one.total; else for (const next of one.down) open.push(next); }
-    status.textContent = wanted ? (leavesOut ? 'at least ' : '') + percent(found, data.samples) + ' of samples match' : '';
+    status.textContent = wanted ? (leavesOut() ? 'at least ' : '') + percent(found, part.samples) + ' of samples match' : '';
     show();
   }
   function lay(width) {
@@ -100,7 +110,7 @@ function flames() {
   }
   function draw() {
     const style = getComputedStyle(document.documentElement), color = (of) => style.getPropertyValue(of).trim();
-    const fills = ['--own', '--library', '--native'].map(color), text = color('--ink'), hit = color('--hit'), raised = color('--raised'), strong = color('--text');
+    const fills = ['--own', '--library', '--native', '--wait'].map(color), text = color('--ink'), hit = color('--hit'), raised = color('--raised'), strong = color('--text');
     const context = canvas.getContext('2d');
     context.globalAlpha = 1;
     context.clearRect(0, 0, canvas.width, canvas.height);
@@ -122,7 +132,7 @@ function flames() {
     }
     const of = chosen || from;
     where.replaceChildren(...(of.function < 0 ? [said(of)] : [make('a', { href: '#function/' + of.function }, name(of)), ' ', data.functions[of.function][2] ? data.functions[of.function][2] + (of.line ? ':' + of.line : '') : '']),
-      make('span', { class: 'dim' }, ' — ' + grouped(of.total) + ' of ' + grouped(data.samples) + ' samples, ' + percent(of.total, data.samples) + (isTurned ? '' : ', itself ' + percent(of.own, data.samples)) + (of.function < 0 ? '' : ', ' + kinds[data.functions[of.function][3]])));
+      make('span', { class: 'dim' }, ' — ' + grouped(of.total) + ' of ' + grouped(part.samples) + ' samples, ' + percent(of.total, part.samples) + (isTurned ? '' : ', itself ' + percent(of.own, part.samples)) + (of.function < 0 ? '' : ', ' + kinds[data.functions[of.function][3]])));
   }
   const at = (event) => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, level = Math.floor((event.clientY - box.top) / HEIGHT);
@@ -148,14 +158,13 @@ function flames() {
   const field = make('input', { type: 'search', 'data-does': 'Search', 'aria-label': 'Search functions and files', oninput: (event) => { wanted = event.target.value.toLowerCase(); search(); } });
   new ResizeObserver(() => { if (canvas.isConnected) show(); }).observe(document.documentElement);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
-  const whole = make('div', {}, make('div', { class: 'tools' }, field, status, make('label', {}, make('input', { type: 'checkbox', onchange: turn }), ' innermost first'),
+  const whole = make('div', {}, make('div', { class: 'tools' }, field, status, make('label', {}, make('input', { type: 'checkbox', onchange: turn }), ' innermost first'), waits(),
     make('span', { class: 'legend' }, kinds.map((kind, number) => make('span', { class: 'kind' + number }, kind)))),
     make('div', { class: 'scroll' }, canvas), where, spoken, make('p', { class: 'dim' }, 'Width is the share of samples, below a function is what it calls. A click goes into a function, Escape goes out to who calls it.'));
   whole.shown = show;
   return whole;
 }
 // It is made once, so that one finds it as one left it.
-let graph;
 function flameGraph() {
   graph = graph || flames();
   requestAnimationFrame(graph.shown);
@@ -163,19 +172,19 @@ function flameGraph() {
 }
 
 const link = (number, text) => make('a', { href: '#function/' + number }, text);
-const head = [{ name: 'own', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'total', number: true, show: (count) => percent(count, data.samples) }];
+const head = [{ name: 'own', number: true, share: true, show: (count) => percent(count, part.samples) }, { name: 'total', number: true, show: (count) => percent(count, part.samples) }];
 const called = (number, line) => { const [title, file] = data.functions[number]; return file ? title + ' (' + file + (line ? ':' + line : '') + ')' : title; };
 // So many rows a list has at most; what is left out is said.
 const MOST = 500;
 const cut = (rows) => [rows.slice(0, MOST), rows.length > MOST ? '… ' + grouped(rows.length - MOST) + ' more, with fewer samples' : null];
 
 function branch(node) {
-  const text = [make('span', { class: 'share mono' }, percent(node.total, data.samples) + ' '), link(node.function, said(node)), node.own ? make('span', { class: 'dim' }, ' itself ' + percent(node.own, data.samples)) : ''];
+  const text = [make('span', { class: 'share mono' }, percent(node.total, part.samples) + ' '), link(node.function, said(node)), node.own ? make('span', { class: 'dim' }, ' itself ' + percent(node.own, part.samples)) : ''];
   if (!node.down.length) return make('div', { class: 'leaf' }, text);
   const below = () => { const [shown, rest] = cut(node.down); return [...shown.map(branch), ...(rest ? [make('div', { class: 'leaf dim' }, rest)] : [])]; };
   const details = make('details', { ontoggle: () => { if (details.open && details.children.length === 1) details.append(...below()); } }, make('summary', {}, text));
   // What has most of the samples is open at once.
-  if (node.total > data.samples / 2) details.open = true;
+  if (node.total > part.samples / 2) details.open = true;
   return details;
 }
 
@@ -197,22 +206,22 @@ function sides(number) {
 }
 
 const views = {
-  flames: ['Flame graph', () => [data.notes.map((note) => make('p', { class: 'note' }, note)), make('div', { class: 'suspect' }, make('p', {}, data.verdict)), data.samples ? flameGraph() : null]],
-  functions: ['Functions', () => table([...head, { name: 'function', show: (text, row) => link(row[3], text) }],
-    data.rows.map(([number, own, total, line]) => [own, total, called(number, line), number]),
-    data.left[0] ? '… ' + grouped(data.left[0]) + ' more functions: own ' + percent(data.left[1], data.samples) : null)],
-  calls: ['Calls', () => [make('p', { class: 'dim' }, 'Who calls whom, from the outermost function inwards, with the share of all samples.'), (([shown, rest]) => [...shown.map(branch), rest ? make('div', { class: 'leaf dim' }, rest) : null])(cut(nodes[0].down))]],
+  flames: ['Flame graph', () => [data.notes.map((note) => make('p', { class: 'note' }, note)), make('div', { class: 'suspect' }, make('p', {}, data.verdict)), part.samples ? flameGraph() : waits()]],
+  functions: ['Functions', () => [waits(), table([...head, { name: 'function', show: (text, row) => link(row[3], text) }],
+    part.rows.map(([number, own, total, line]) => [own, total, called(number, line), number]),
+    part.left[0] ? '… ' + grouped(part.left[0]) + ' more functions: own ' + percent(part.left[1], part.samples) : null)]],
+  calls: ['Calls', () => [waits(), make('p', { class: 'dim' }, 'Who calls whom, from the outermost function inwards, with the share of all samples.'), (([shown, rest]) => [...shown.map(branch), rest ? make('div', { class: 'leaf dim' }, rest) : null])(cut(nodes[0].down))]],
 };
 const pages = {
   function: (number) => {
     const one = /^\d+$/.test(number || '') ? data.functions[number] : null;
     if (!one) return make('p', {}, 'There is no such function in this profile.');
-    const row = data.rows.find((row) => row[0] === Number(number)), [callers, callees] = sides(Number(number));
-    const columns = (title) => [{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: title, show: (text, row) => row[2] < 0 ? text : link(row[2], text) }];
+    const row = part.rows.find((row) => row[0] === Number(number)), [callers, callees] = sides(Number(number));
+    const columns = (title) => [{ name: 'samples', number: true, share: true, show: (count) => percent(count, part.samples) }, { name: title, show: (text, row) => row[2] < 0 ? text : link(row[2], text) }];
     return [make('h2', { class: 'mono' }, one[0]), make('p', { class: 'mono dim' }, [one[2], kinds[one[3]]].filter((text) => text).join(' — ')),
-      make('p', {}, row ? 'Itself ' + percent(row[1], data.samples) + ', with what it calls ' + percent(row[2], data.samples) + ' of the samples.' : 'Its figures have no room in this page: other functions have more samples.'),
-      leavesOut ? make('p', { class: 'note' }, 'The page has no room for all calls: what follows is of those with most samples.') : null,
-      row && row[4].length ? [make('h2', {}, 'Lines at which it ran itself'), table([{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'line' }], row[4].map(([line, own]) => [own, one[1] + ':' + line]).sort((one, other) => other[0] - one[0]))] : null,
+      make('p', {}, row ? 'Itself ' + percent(row[1], part.samples) + ', with what it calls ' + percent(row[2], part.samples) + ' of the samples.' : 'Its figures have no room in this page: other functions have more samples.'),
+      leavesOut() ? make('p', { class: 'note' }, 'The page has no room for all calls: what follows is of those with most samples.') : null,
+      row && row[4].length ? [make('h2', {}, 'Lines at which it ran itself'), table([{ name: 'samples', number: true, share: true, show: (count) => percent(count, part.samples) }, { name: 'line' }], row[4].map(([line, own]) => [own, one[1] + ':' + line]).sort((one, other) => other[0] - one[0]))] : null,
       make('h2', {}, 'It is called by'), table(columns('caller'), ...cut(callers)), make('h2', {}, 'It calls'), callees.length ? table(columns('function'), ...cut(callees)) : make('p', {}, 'Nothing that was seen.')];
   },
 };

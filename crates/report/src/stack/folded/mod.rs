@@ -11,6 +11,7 @@ use crate::Writes;
 use crate::forms::stacks::Times;
 
 pub use format::{Format, Head};
+pub(crate) use places::{locked, waited};
 pub use stacks::Stacks;
 
 /// The formats, in the order in which help lists them.

@@ -128,8 +128,15 @@ impl RowKey {
     }
 }
 
+/// Returns what a thread waits for, parted as [`parted`] does; `None` if it waits for nothing, or that was not asked for.
+pub(crate) fn waited(stacks: &[Stack], number: usize) -> Option<(String, String)> {
+    let words = words(stacks, number)?;
+    let waits = !matches!(words.verb, "running" | "stopped");
+    waits.then(|| parted(&stacks[number], &words))
+}
+
 /// Returns the lock that a thread waits for, and whether it is known who has it.
-pub(super) fn locked(stacks: &[Stack], number: usize) -> Option<(Lock, bool)> {
+pub(crate) fn locked(stacks: &[Stack], number: usize) -> Option<(Lock, bool)> {
     let lock = lock(stacks, number)?;
     Some((lock, waits_for(stacks, number).is_some()))
 }

@@ -112,7 +112,7 @@ fn lines(waited: &Waited) -> String {
 }
 
 /// What a lock is called, by which it is told apart from the others.
-pub(super) fn name(lock: Lock) -> String {
+pub(crate) fn name(lock: Lock) -> String {
     match lock {
         Lock::Vm => "the VM lock".to_owned(),
         Lock::Script(at) => format!("mutex {at:#x}"),
@@ -125,15 +125,23 @@ fn row(row: &RowKey, seen: &Seen) -> String {
     if !row.state.is_empty() {
         text += &format!(": {}", row.state);
     }
-    let on = || seen.on.iter().filter(|(on, _)| !on.is_empty());
-    if let Some((most, _)) = on().max_by_key(|(_, count)| **count) {
-        text += most;
-        match on().count() as u64 - 1 {
-            0 => {}
-            more => text += &format!(" and {} {}", grouped(more), plural(more, "other", "others")),
-        }
+    let on = seen.on.iter().filter(|(on, _)| !on.is_empty());
+    text + &most(on.map(|(on, count)| (on.as_str(), *count)))
+}
+
+/// Says which of these was seen most often, and how many others there are.
+pub(crate) fn most<'a>(all: impl Iterator<Item = (&'a str, u64)> + Clone) -> String {
+    let Some((most, _)) = all.clone().max_by_key(|(_, count)| *count) else {
+        return String::new();
+    };
+    match all.count() as u64 - 1 {
+        0 => most.to_owned(),
+        more => format!(
+            "{most} and {} {}",
+            grouped(more),
+            plural(more, "other", "others")
+        ),
     }
-    text
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //! (`pycore_runtime.h`, 3.14: `pycore_debug_offsets.h`), made for readers like this one. It is a row of
 //! 64-bit words; which word says what is fixed within a minor version. Used by `python` and `facts`.
 
-use super::{Kind, Layout};
+use super::{Copies, Kind, Layout, free_threaded};
 use crate::Memory;
-use crate::python::version::Unsupported;
 use crate::python::{Error, Version};
 
 /// The first eight bytes, `cookie`.
 pub const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
+/// The number of the word that is 1 in a build without the GIL.
+pub const FREE_THREADED: u64 = 2;
 
 /// The largest offset believed: an interpreter state has 200 KB to 400 KB.
 pub(super) const LARGEST: u64 = 1 << 20;
@@ -36,6 +37,8 @@ struct Words {
     table: u64,
     first_line: u64,
     instructions: u64,
+    /// `interpreter_frame.tlbc_index` and `code_object.co_tlbc`, which are 0 with the GIL.
+    copies: Option<[u64; 2]>,
     tuple_items: u64,
 }
 
@@ -61,6 +64,7 @@ const WORDS_3_13: Words = Words {
     table: 38,
     first_line: 39,
     instructions: 43,
+    copies: None,
     tuple_items: 51,
 };
 
@@ -86,6 +90,7 @@ const WORDS_3_14: Words = Words {
     table: 43,
     first_line: 44,
     instructions: 48,
+    copies: Some([38, 49]),
     tuple_items: 57,
 };
 
@@ -102,6 +107,7 @@ const WORDS_3_15: Words = Words {
     table: 51,
     first_line: 52,
     instructions: 56,
+    copies: Some([46, 57]),
     tuple_items: 69,
     ..WORDS_3_14
 };
@@ -123,13 +129,19 @@ pub fn read(memory: &impl Memory, runtime: u64, version: Version) -> Result<Layo
     if (stated.major, stated.minor) != layout.version {
         return Err(Error::garbled("_Py_DebugOffsets of this version", runtime));
     }
-    if word(2)? != 0 {
-        return Err(Unsupported::FreeThreaded(stated).into());
-    }
     let offset = |number: u64| match word(number)? {
         offset if offset < LARGEST => Ok(offset),
         _ => Err(Error::garbled("offset", runtime.wrapping_add(number * 8))),
     };
+    if word(FREE_THREADED)? != 0 {
+        let copies = |[index, array]: [u64; 2]| {
+            Ok::<_, Error>(Copies {
+                array: offset(array)?,
+                index: offset(index)?,
+            })
+        };
+        free_threaded::apply(&mut layout, words.copies.map(copies).transpose()?);
+    }
     layout.runtime.interpreters = offset(words.interpreters)?;
     layout.interpreter.next = offset(words.next)?;
     layout.interpreter.threads = offset(words.threads)?;

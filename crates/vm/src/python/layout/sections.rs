@@ -11,8 +11,9 @@
 //!
 //! So it is enough to know with which word each row begins; [`told`](crate::python::debug_offsets) finds that out.
 
+use super::offsets::FREE_THREADED;
 use super::offsets::LARGEST;
-use super::{Kind, Layout};
+use super::{Copies, Kind, Layout, free_threaded};
 use crate::Memory;
 use crate::python::{Error, Version};
 
@@ -20,6 +21,10 @@ use crate::python::{Error, Version};
 pub const INTERPRETERS: u8 = 5;
 const NEXT: u8 = 8;
 pub const THREADS: u8 = 9;
+/// The numbers within their rows of `code_object.co_tlbc` and of `interpreter_frame.tlbc_index`, and since when there are any.
+const CODE_ARRAY: u8 = 10;
+const FRAME_INDEX: u8 = 7;
+const COPIES_SINCE: (u8, u8) = (3, 14);
 
 /// The numbers of the words with which the rows begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +87,16 @@ pub fn read(
         }
     };
     layout.version = (version.major, version.minor);
+    if memory.u64(runtime.wrapping_add(FREE_THREADED * 8))? != 0 {
+        let copies = match layout.version >= COPIES_SINCE {
+            true => Some(Copies {
+                array: offset(sections.code, CODE_ARRAY)?,
+                index: offset(sections.frame, FRAME_INDEX)?,
+            }),
+            false => None,
+        };
+        free_threaded::apply(&mut layout, copies);
+    }
     layout.runtime.interpreters = offset(0, INTERPRETERS)?;
     // Where a version keeps the key is not told; what leads to a thread's own state is found in a function that returns it.
     layout.runtime.tss = None;

@@ -27,6 +27,7 @@ pub(super) static ALL: &[Layout] = &[
 
 const PYTHON_3_9: Layout = Layout {
     version: (3, 9),
+    head: 0,
     runtime: Runtime {
         interpreters: 32,
         tss: Some(584),
@@ -76,10 +77,12 @@ const PYTHON_3_9: Layout = Layout {
         constants: 56,
         variables: Variables::Three([72, 80, 88]),
         instructions: 0,
+        copies: None,
     },
     text: Text {
         ascii: 48,
         compact: 72,
+        interned: 2,
     },
     dict: Dict {
         compact: false,
@@ -203,6 +206,7 @@ const PYTHON_3_11: Layout = Layout {
         constants: 24,
         variables: Variables::One(96),
         instructions: 184,
+        copies: None,
     },
     dict: Dict {
         compact: true,
@@ -273,6 +277,7 @@ const PYTHON_3_12: Layout = Layout {
     text: Text {
         ascii: 40,
         compact: 56,
+        interned: 2,
     },
     int_has_tag: true,
     type_qualname: 872,
@@ -281,7 +286,7 @@ const PYTHON_3_12: Layout = Layout {
 
 const PYTHON_3_13: Layout = Layout {
     version: (3, 13),
-    attributes: Attributes::Inline,
+    attributes: Attributes::Inline(24),
     pending: Pending::Searched,
     runtime: Runtime {
         interpreters: 632,

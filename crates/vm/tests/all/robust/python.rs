@@ -25,6 +25,8 @@ const CODES: [u64; 8] = [
 struct Telling<'a> {
     runtime: u64,
     version: Version,
+    /// 1 for a build without the GIL.
+    free_threaded: u64,
     rest: &'a dyn Memory,
 }
 
@@ -45,7 +47,7 @@ impl Memory for Telling<'_> {
         match at.wrapping_sub(self.runtime) {
             0 => Ok(u64::from_le_bytes(*b"xdebugpy")),
             8 => Ok(self.version.packed()),
-            16 => Ok(0),
+            16 => Ok(self.free_threaded),
             offset @ 24..888 => Ok(offset / 8 % 16 * 8),
             _ => self.rest.u64(at),
         }
@@ -53,7 +55,20 @@ impl Memory for Telling<'_> {
 }
 
 fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WORDS - 2], at: u64) {
-    let mut facts = [version.packed(); Facts::WORDS];
+    for free_threaded in [0, 1] {
+        ask_everything_of(memory, version, free_threaded, words, at);
+    }
+}
+
+fn ask_everything_of(
+    memory: &dyn Memory,
+    version: Version,
+    free_threaded: u64,
+    words: [u64; Facts::WORDS - 2],
+    at: u64,
+) {
+    // The mark of a free-threaded build is beside the version.
+    let mut facts = [version.packed() | free_threaded << 32; Facts::WORDS];
     // The last word says that there is no table.
     facts[1..Facts::WORDS - 1].copy_from_slice(&words);
     facts[Facts::WORDS - 1] = 0;
@@ -61,6 +76,7 @@ fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WOR
     let told: &dyn Memory = &Telling {
         runtime: words[0],
         version,
+        free_threaded,
         rest: memory,
     };
     let (told, memory) = (&told, &memory);
@@ -68,6 +84,9 @@ fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WOR
     ask(&python, at);
     let _ = Python::new(memory, Facts::from_words(facts)).map(|python| ask(&python, at));
     let _ = Facts::find(told, &|name| {
+        Some(if name == "_PyRuntime" { words[0] } else { at })
+    });
+    let _ = Facts::for_frames(told, &|name| {
         Some(if name == "_PyRuntime" { words[0] } else { at })
     });
     let _ = Facts::find(memory, &|_| Some(at));
@@ -285,15 +304,11 @@ fn an_older_layout_is_refused_by_name() {
 #[test]
 fn a_free_threaded_python_is_refused_by_name() {
     let runtime = 0x1000;
-    let memory = Bytes::words(
-        runtime,
-        &[
-            u64::from_le_bytes(*b"xdebugpy"),
-            0x030d_05f0,
-            1,
-            0x030d_05f0,
-        ],
-    );
+    let mut words = [0x030d_05f0; 128];
+    (words[0], words[2]) = (u64::from_le_bytes(*b"xdebugpy"), 1);
+    // The others are offsets.
+    words[4..].fill(8);
+    let memory = Bytes::words(runtime, &words);
     let why = Facts::find(&memory, &|name| {
         Some(if name == "Py_Version" {
             runtime + 24
@@ -304,6 +319,6 @@ fn a_free_threaded_python_is_refused_by_name() {
     .expect_err("refused");
     assert_eq!(
         why.to_string(),
-        "Python 3.13.5 is a free-threaded build (python3.13t); only builds with the GIL are known here"
+        "Python 3.13.5 is a free-threaded build (python3.13t), of which only the stacks are read (lancet stack, lancet profile)"
     );
 }

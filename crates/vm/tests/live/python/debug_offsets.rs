@@ -3,7 +3,7 @@
 use vm::python::{Error, Facts, Frame, Python};
 use vm::{Fault, Memory};
 
-use super::guest::{Guest, each_version};
+use super::guest::{Guest, each_build};
 use crate::process::ProcessMemory;
 
 /// Words of `_Py_DebugOffsets` that are changed, one at a time, from the first that is not compared with a constant.
@@ -90,7 +90,7 @@ fn believed(version: &str, guest: &Guest, truth: &[(u64, Vec<[String; 3]>)]) -> 
 
 #[test]
 fn a_python_is_read_as_it_describes_itself_or_not_at_all() {
-    each_version(include_str!("frames.py"), |version, guest| {
+    each_build(include_str!("frames.py"), |version, guest| {
         let symbols = guest.symbols();
         let symbol = |name: &str| symbols.address(name);
         let mut points = 0;

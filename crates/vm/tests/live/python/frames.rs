@@ -6,7 +6,7 @@ use std::process::Command;
 use vm::python::{Frame, Python, Version};
 use vm::{Fault, Memory};
 
-use super::guest::{Guest, each_version};
+use super::guest::{Guest, each_build, each_version};
 use crate::process::ProcessMemory;
 
 pub fn line_of(python: &Python<'_, ProcessMemory>, frame: &Frame) -> String {
@@ -91,7 +91,7 @@ fn activations_are_possible(frames: &[Frame]) -> bool {
 
 #[test]
 fn frames_are_those_of_getframe() {
-    each_version(include_str!("frames.py"), |version, guest| {
+    each_build(include_str!("frames.py"), |version, guest| {
         let (mut points, mut frames) = (0, 0);
         while guest.lines != ["END"] {
             frames += compare(version, guest);
@@ -198,7 +198,7 @@ def deep(n):
 
 deep(5)
 ";
-    each_version(script, |version, guest| {
+    each_build(script, |version, guest| {
         let python = guest.python();
         let threads: Vec<_> = python
             .all_threads()

@@ -10,7 +10,7 @@ use vm::python::{Facts, Python};
 use crate::process::{ProcessMemory, Symbols, root};
 
 /// The versions with a layout, oldest first.
-fn versions() -> impl Iterator<Item = String> {
+fn known() -> impl Iterator<Item = String> {
     let versions = vm::python::Layout::all()
         .iter()
         .map(|layout| layout.version);
@@ -27,6 +27,21 @@ for script in sys.argv[1:]: exec(compile(script, 'script.py', 'exec'), globals()
 /// Runs `test` on a guest of every version there is, with `script` running in it up to its first `ready`;
 /// says which versions were skipped.
 pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
+    each(script, known(), false, test);
+}
+
+/// The same of free-threaded builds, too.
+pub fn each_build(script: &str, test: impl Fn(&str, &mut Guest)) {
+    let without = ["3.13t", "3.14t", "3.15t"].map(str::to_owned);
+    each(script, known().chain(without), true, test);
+}
+
+fn each(
+    script: &str,
+    versions: impl Iterator<Item = String>,
+    free_threaded: bool,
+    test: impl Fn(&str, &mut Guest),
+) {
     let mut seen = 0;
     let mut run = |name: &str, command: Command| {
         seen += 1;
@@ -34,7 +49,7 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
         guest.wait();
         test(name, &mut guest);
     };
-    for version in versions() {
+    for version in versions {
         let version = version.as_str();
         let root = root(&format!("python-{version}"));
         let program = format!("usr/bin/python{version}");
@@ -47,7 +62,11 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
         }
     }
     let more = std::env::var_os("LANCET_PYTHONS").unwrap_or_default();
-    for program in std::env::split_paths(&more).filter(|path| *path != PathBuf::new()) {
+    let is_wanted = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        !name.is_empty() && (free_threaded || !name.ends_with('t'))
+    };
+    for program in std::env::split_paths(&more).filter(is_wanted) {
         run(&program.display().to_string(), Command::new(&program));
     }
     if seen == 0 {
@@ -125,7 +144,8 @@ impl Guest {
             self.memory =
                 ProcessMemory(File::open(format!("/proc/{pid}/mem")).expect("memory opens"));
             let symbols = self.symbols();
-            self.facts = Facts::find(&self.memory, &|name| symbols.address(name)).expect("facts");
+            let symbol = |name: &str| symbols.address(name);
+            self.facts = Facts::for_frames(&self.memory, &symbol).expect("facts");
         }
     }
 }

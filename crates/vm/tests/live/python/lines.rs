@@ -2,7 +2,7 @@
 
 use vm::python::{Point, Python, Text};
 
-use super::guest::each_version;
+use super::guest::each_build;
 use crate::process::ProcessMemory;
 
 fn string(python: &Python<'_, ProcessMemory>, text: Text) -> String {
@@ -19,7 +19,7 @@ fn string(python: &Python<'_, ProcessMemory>, text: Text) -> String {
 
 #[test]
 fn lines_are_those_of_addr2line() {
-    each_version(include_str!("lines.py"), |version, guest| {
+    each_build(include_str!("lines.py"), |version, guest| {
         let python = guest.python();
         let (mut codes, mut instructions, mut without, mut code) = (0, 0, 0, 0);
         for line in &guest.lines {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vm::python::{Python, Reached, Version};
 
 use super::frames::line_of;
-use super::guest::each_version;
+use super::guest::{each_build, each_version};
 use crate::process::ProcessMemory;
 
 const SCRIPT: &str = "
@@ -29,7 +29,7 @@ inside()
 
 #[test]
 fn the_innermost_interpreter_is_found() {
-    each_version(SCRIPT, |version, guest| {
+    each_build(SCRIPT, |version, guest| {
         let python = guest.python();
         let id: u64 = guest.lines[0].parse().expect("a number");
         let interpreters: Vec<u64> = python
@@ -87,7 +87,7 @@ os.read(into, 1)
 say(child)
 ready()
 ";
-    each_version(SCRIPT, |version, guest| {
+    each_build(SCRIPT, |version, guest| {
         let [id, child] = &guest.lines[..] else {
             panic!("{version}: {:?}", guest.lines)
         };

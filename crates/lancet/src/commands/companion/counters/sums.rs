@@ -1,11 +1,12 @@
-//! Calls of one thread added up by group. Used by `counters`.
+//! Calls of one thread added up by group. Used by `counters` and `rows`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::functions::{GROUPS, Role};
-use super::{Call, What};
+use super::call::{Call, What};
+use super::functions::{GROUPS, Role, WAITS};
 
 /// What a thread has called of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -21,51 +22,83 @@ pub struct Sum {
 }
 
 /// A stretch of time in a group, with what it counts for.
-struct Stretch {
-    group: &'static str,
-    start: u64,
-    end: u64,
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    pub group: &'static str,
+    pub start: u64,
+    pub end: u64,
     /// When the call began that ends it: later than `start` where it is the answer to a query that was sent before.
     call: u64,
-    calls: u64,
-    bytes: u64,
+    pub calls: u64,
+    pub bytes: u64,
+    /// What of its time is of no other stretch of its group, in nanoseconds.
+    pub time: u64,
+    /// What of its time is of no other stretch of any group: of two within one another the outer one has it.
+    pub outer: u64,
+    /// What it is about and the line that has made it, as numbers of `texts`.
+    pub about: u32,
+    pub line: u32,
 }
 
-/// Adds up the calls of a thread, which come in the order of their ends. Of calls of a group that lie in one another only the outermost counts: `PQexec`
-/// is `PQsendQuery` and `PQgetResult` inside. Queries that are under way at the same time, on two connections, count each, and their time once.
-pub fn of(calls: impl Iterator<Item = Call>) -> Vec<Sum> {
-    let mut stretches = stretches(calls);
+/// Adds up stretches by group.
+pub fn of(stretches: &[Stretch]) -> Vec<Sum> {
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
-    // The outer of two calls that begin together first.
-    stretches.sort_by_key(|stretch| (stretch.call, std::cmp::Reverse(stretch.end)));
-    let mut ends: HashMap<&str, u64> = HashMap::new();
-    for stretch in &stretches {
-        let end = ends.entry(stretch.group).or_default();
-        if stretch.end <= *end && *end != 0 {
-            continue;
-        }
-        *end = stretch.end;
-        let sum = sum_of(&mut sums, stretch.group);
+    for stretch in stretches {
+        let place = GROUPS.iter().position(|known| *known == stretch.group);
+        let sum = sums.entry(place.unwrap_or(GROUPS.len())).or_default();
+        sum.group = stretch.group;
         sum.calls += stretch.calls;
         sum.bytes = sum.bytes.saturating_add(stretch.bytes);
-    }
-    stretches.sort_by_key(|stretch| stretch.start);
-    ends.clear();
-    for stretch in &stretches {
-        let end = ends.entry(stretch.group).or_default();
-        let time = stretch.end.saturating_sub(stretch.start.max(*end));
-        *end = stretch.end.max(*end);
-        sum_of(&mut sums, stretch.group).time_ns += time;
+        sum.time_ns += stretch.time;
     }
     sums.into_values().collect()
 }
 
-/// The sum of a group, in the order in which groups are told.
-fn sum_of<'a>(sums: &'a mut BTreeMap<usize, Sum>, group: &'static str) -> &'a mut Sum {
-    let place = GROUPS.iter().position(|known| *known == group);
-    let sum = sums.entry(place.unwrap_or(GROUPS.len())).or_default();
-    sum.group = group;
-    sum
+/// The stretches of a thread's calls, which come in the order of their ends; they are answered in that of their beginnings. Of calls of a group that lie in one
+/// another only the outermost counts: `PQexec` is `PQsendQuery` and `PQgetResult` inside. Queries that are under way at the same time, on two connections,
+/// count each, and their time once. What waits within a call of another group is that call's waiting.
+pub fn counted(calls: impl Iterator<Item = Call>) -> Vec<Stretch> {
+    let mut stretches = stretches(calls);
+    stretches.sort_by_key(|stretch| (stretch.start, Reverse(stretch.end)));
+    let mut working = 0;
+    stretches.retain(|stretch| {
+        let waits = WAITS.contains(&stretch.group);
+        if !waits {
+            working = stretch.end.max(working);
+        }
+        !(waits && stretch.end <= working)
+    });
+    // The outer of two calls that begin together first.
+    stretches.sort_by_key(|stretch| (stretch.call, Reverse(stretch.end)));
+    let mut ends: HashMap<&str, u64> = HashMap::new();
+    for stretch in &mut stretches {
+        let end = ends.entry(class(stretch.group)).or_default();
+        if stretch.end <= *end && *end != 0 {
+            (stretch.calls, stretch.bytes) = (0, 0);
+        } else {
+            *end = stretch.end;
+        }
+    }
+    stretches.sort_by_key(|stretch| (stretch.start, Reverse(stretch.end)));
+    ends.clear();
+    let mut last = 0;
+    for stretch in &mut stretches {
+        let end = ends.entry(class(stretch.group)).or_default();
+        stretch.time = stretch.end.saturating_sub(stretch.start.max(*end));
+        *end = stretch.end.max(*end);
+        stretch.outer = stretch.end.saturating_sub(stretch.start.max(last));
+        last = stretch.end.max(last);
+    }
+    stretches.retain(|stretch| stretch.calls != 0 || stretch.time != 0);
+    stretches
+}
+
+/// Groups whose calls lie in one another: the VM sleeps by waiting for a condition.
+fn class(group: &'static str) -> &'static str {
+    match WAITS.contains(&group) {
+        true => "waits",
+        false => group,
+    }
 }
 
 /// SQLITE_ROW: the execution goes on (sqlite3.h).
@@ -77,52 +110,50 @@ fn stretches(calls: impl Iterator<Item = Call>) -> Vec<Stretch> {
     let mut sent: HashMap<u64, usize> = HashMap::new();
     let mut running: HashSet<u64> = HashSet::new();
     for call in calls {
-        let What::Of {
-            function,
-            bytes,
-            subject,
-            result,
-        } = call.what
-        else {
+        let What::Of(made) = call.what else {
             continue;
         };
-        let (start, calls) = match function.role {
-            Role::Whole => (call.start, 1),
-            Role::Part => (call.start, 0),
-            Role::Sends => {
-                sent.insert(subject, stretches.len());
-                (call.start, 1)
-            }
-            Role::Answers => match sent.remove(&subject) {
-                // From its sending on, which counts no more.
-                Some(sending) => {
-                    stretches[sending].calls = 0;
-                    (stretches[sending].start, 1)
-                }
-                None => (call.start, 0),
-            },
-            Role::Steps => {
-                let begins = !running.contains(&subject);
-                if result == ROW {
-                    running.insert(subject);
-                } else {
-                    running.remove(&subject);
-                }
-                (call.start, u64::from(begins))
-            }
-            Role::Resets => {
-                running.remove(&subject);
-                (call.start, 0)
-            }
-        };
-        stretches.push(Stretch {
-            group: function.group,
-            start,
+        let mut stretch = Stretch {
+            group: made.function.group,
+            start: call.start,
             end: call.end,
             call: call.start,
-            calls,
-            bytes,
-        });
+            calls: 0,
+            bytes: made.bytes,
+            time: 0,
+            outer: 0,
+            about: made.about,
+            line: made.line,
+        };
+        match made.function.role {
+            Role::Whole => stretch.calls = 1,
+            Role::Part => {}
+            Role::Sends => {
+                sent.insert(made.subject, stretches.len());
+                stretch.calls = 1;
+            }
+            Role::Answers => {
+                // From its sending on, which counts no more.
+                if let Some(sending) = sent.remove(&made.subject) {
+                    let sending = &mut stretches[sending];
+                    sending.calls = 0;
+                    (stretch.start, stretch.calls) = (sending.start, 1);
+                    (stretch.about, stretch.line) = (sending.about, sending.line);
+                }
+            }
+            Role::Steps => {
+                stretch.calls = u64::from(!running.contains(&made.subject));
+                if made.result == ROW {
+                    running.insert(made.subject);
+                } else {
+                    running.remove(&made.subject);
+                }
+            }
+            Role::Resets => {
+                running.remove(&made.subject);
+            }
+        }
+        stretches.push(stretch);
     }
     stretches
 }

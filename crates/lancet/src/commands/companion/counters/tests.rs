@@ -6,12 +6,14 @@ fn call(tid: u32, name: &str, subject: u64, times: (u64, u64), result: i32) -> C
     let function = functions::named(name).expect("a known function");
     Call {
         tid,
-        what: What::Of {
+        what: What::Of(Made {
             function,
             bytes: function.bytes(&[subject], result as i64 as u64),
             subject,
             result,
-        },
+            about: 0,
+            line: 0,
+        }),
         start: times.0,
         end: times.1,
     }
@@ -26,16 +28,20 @@ fn mark(tid: u32, number: u64, at: u64) -> Call {
     }
 }
 
+fn keep(counters: &Counters, call: Call) {
+    counters.keep(counters.kept(), call);
+}
+
 fn counters(calls: impl IntoIterator<Item = Call>) -> Counters {
     let counters = Counters::default();
     for call in calls {
-        counters.keep(call);
+        keep(&counters, call);
     }
     counters
 }
 
 fn sums(calls: impl IntoIterator<Item = Call>) -> Vec<(&'static str, u64, u64, u64)> {
-    let found = sums::of(calls.into_iter()).into_iter();
+    let found = sums::of(&sums::counted(calls.into_iter())).into_iter();
     found
         .map(|sum| (sum.group, sum.calls, sum.time_ns, sum.bytes))
         .collect()
@@ -74,9 +80,9 @@ fn calls_between_two_marks_are_those_of_their_thread() {
 fn the_last_calls_are_kept() {
     let counters = counters([mark(1, 1, 0)]);
     for at in 0..MOST_KEPT as u64 {
-        counters.keep(call(1, "read", 3, (at, at), 1));
+        keep(&counters, call(1, "read", 3, (at, at), 1));
     }
-    counters.keep(mark(1, 2, u64::MAX));
+    keep(&counters, mark(1, 2, u64::MAX));
     assert_eq!(counters.kept().calls.len(), MOST_KEPT);
     assert!(matches!(
         counters.between(&[(1, 2)], &mut || {}),
@@ -96,7 +102,7 @@ fn a_mark_that_does_not_come_is_told_from_silence() {
     let mut looks = 0;
     let mut others_call = || {
         looks += 1;
-        counters.keep(call(2, "read", 3, (1, 2), 1));
+        keep(&counters, call(2, "read", 3, (1, 2), 1));
     };
     assert_eq!(
         counters.between(&[(1, 2)], &mut others_call).err(),
@@ -146,8 +152,8 @@ fn what_is_not_told_is_said() {
     let counters = Counters::default();
     counters.hear(Lacking::Hooks("malloc cannot be hooked".into()));
     counters.hear(Lacking::Calls(5));
-    counters.keep(mark(1, 1, 0));
-    counters.keep(mark(1, 2, 1));
+    keep(&counters, mark(1, 1, 0));
+    keep(&counters, mark(1, 2, 1));
     let lost = |from, to| {
         counters
             .between(&[(from, to)], &mut || {})
@@ -220,15 +226,16 @@ fn a_record_is_a_call_a_mark_or_nothing() {
              \"place\":{{\"path\":\"{path}\",\"line\":1,\"function\":\"x\"}},\"library\":null}}"
         )
     };
-    let of = |text: &str| call_of(text.as_bytes(), Some("/gem/lib/"));
+    let mut texts = Texts::default();
+    let mut of = |text: &str| call_of(&Record::of(text.as_bytes())?, Some("/gem/lib/"), &mut texts);
     let read = of(&record("read", "3", "/app.rb")).expect("a call");
     assert!(matches!(
         read.what,
-        What::Of {
+        What::Of(Made {
             bytes: 9,
             subject: 3,
             ..
-        }
+        })
     ));
     assert_eq!((read.tid, read.start, read.end), (4, 50, 57));
     assert!(of(&record("read", "3", "/gem/lib/lancet.rb")).is_none());
@@ -249,11 +256,144 @@ fn a_record_is_a_call_a_mark_or_nothing() {
 
 #[test]
 fn each_group_has_functions() {
-    for group in GROUPS.iter().copied().chain(["memory"]) {
+    for group in GROUPS.iter().copied().chain(["memory", "waits"]) {
         assert!(
             of_group(group).is_some_and(|mut all| all.next().is_some()),
             "{group}"
         );
     }
     assert!(words(&["no such group".into()]).is_none());
+}
+
+/// A record of thread 1 as `lancet calls` writes it.
+fn told(
+    function: &str,
+    arguments: &[&str],
+    register: u64,
+    times: (u64, u64),
+    result: i32,
+) -> Record {
+    let record = serde_json::json!({
+        "record": "call", "tid": 1, "time_ns": times.0, "duration_ns": times.1 - times.0, "function": function,
+        "arguments": arguments, "registers": [format!("{register:#x}")], "rax": format!("{result:#x}"),
+        "place": {"path": "/app/cart.rb", "line": 12, "function": "total"}, "library": null
+    });
+    // `record` is the first name of a line.
+    let text = record.to_string().replacen("\"record\":\"call\",", "", 1);
+    let line = format!("{{\"record\":\"call\",{}", text.trim_start_matches('{'));
+    Record::of(line.as_bytes()).expect("a call")
+}
+
+fn details(records: &[Record]) -> Details {
+    let counters = counters([mark(1, 1, 0)]);
+    for record in records {
+        counters.keep_record(record, None);
+    }
+    keep(&counters, mark(1, 2, 1_000_000));
+    let Ok(found) = counters.between(&[(1, 2)], &mut || {}) else {
+        panic!("both marks are there");
+    };
+    found.details
+}
+
+#[test]
+fn statements_are_told_by_their_shape_and_line() {
+    let select = "\"SELECT \\\"a\\\" FROM t WHERE id = 7\"";
+    let found = details(&[
+        told(
+            "sqlite3_prepare_v2",
+            &["0x5", select, "-1", "0x77"],
+            5,
+            (10_000, 20_000),
+            0,
+        ),
+        told("sqlite3_step", &["0x77"], 0x77, (30_000, 50_000), 101),
+        told("sqlite3_reset", &["0x77"], 0x77, (50_000, 51_000), 0),
+        told("sqlite3_step", &["0x77"], 0x77, (60_000, 70_000), 101),
+        told("sqlite3_step", &["0x88"], 0x88, (80_000, 81_000), 101),
+    ]);
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| (row.about.as_deref(), row.line, row.calls, row.time_ns))
+        .collect();
+    let shape = "SELECT a FROM t WHERE id = ?";
+    assert_eq!(
+        rows,
+        [
+            (Some(shape), Some(12), 2, 40_000),
+            // What ends an execution, and one whose statement was prepared before: of no known statement.
+            (None, Some(12), 1, 2_000),
+        ]
+    );
+    assert_eq!(found.within_ns, 1_000_000);
+}
+
+#[test]
+fn what_waits_within_a_query_is_the_query() {
+    let found = details(&[
+        told(
+            "PQsendQuery",
+            &["0x5", "\"SELECT 1\""],
+            5,
+            (10_000, 20_000),
+            1,
+        ),
+        told(
+            "poll",
+            &["[{ 9, 0x1, 0 }]", "1", "-1"],
+            1,
+            (30_000, 90_000),
+            1,
+        ),
+        told("PQgetResult", &["0x5"], 5, (91_000, 95_000), 1),
+        // A sleep of the VM's, by a condition of the C library.
+        told(
+            "pthread_cond_timedwait",
+            &["0x1"],
+            1,
+            (101_000, 199_000),
+            110,
+        ),
+        told(
+            "rb_thread_wait_for",
+            &["{ 0, 5 }"],
+            0,
+            (100_000, 200_000),
+            0,
+        ),
+    ]);
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| (row.group, row.about.as_deref(), row.calls, row.outer_ns))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("sleep", Some("sleep"), 1, 100_000),
+            ("postgres", Some("SELECT ?"), 1, 85_000),
+        ]
+    );
+    let pieces: Vec<_> = found
+        .pieces
+        .iter()
+        .map(|piece| (piece.row, piece.at_ns, piece.time_ns))
+        .collect();
+    assert_eq!(pieces, [(1, 10_000, 85_000), (0, 100_000, 100_000)]);
+}
+
+/// However much a program calls, an answer has its bounds.
+#[test]
+fn rows_and_pieces_are_bounded() {
+    let sum = |number: u64| format!("\"SELECT {number} FROM t{number}\"");
+    let records: Vec<Record> = (0..1000)
+        .map(|number| {
+            let times = (number * 900 + 1, number * 900 + 100);
+            told("PQexec", &["0x5", &sum(number)], 5, times, 1)
+        })
+        .collect();
+    let found = details(&records);
+    assert_eq!((found.rows.len(), found.pieces.len()), (300, 300));
+    assert_eq!(found.left_out, 700 + 600);
 }

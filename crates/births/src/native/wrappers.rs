@@ -1,0 +1,143 @@
+//! Functions that take blocks for their callers: the C++ library's `operator new` calls `malloc`, and the block is its caller's. Used by `native`.
+//!
+//! They need no hook. Where a call of the allocator returns into one, its own return address is a known distance above on the stack, which
+//! the call frame information tells:
+//!
+//! ```text
+//!   by_new ─► operator new ─► malloc      malloc returns into operator new: the block is of what lies `depth` bytes above
+//! ```
+
+use super::family::is_new;
+use frames::cfi::{self, Base, Described};
+use frames::live::loaded::Modules;
+use hooks::{Wanted, Wrapper};
+use process::functions::{Function, Functions, ModuleSymbols};
+use std::collections::{BTreeMap, HashMap};
+use vm::Memory;
+use wire::calls::blocks::{Effect, WRAPPERS};
+
+/// Where a call is made, the stack pointer is a multiple of this (System V ABI, x86-64 supplement, 3.2.2).
+const ALIGNED: i64 = 16;
+
+/// What is known of the functions in the form of `operator new`, by address.
+#[derive(Default)]
+pub(super) struct Wrappers {
+    /// Those whose frames are known, in the order in which they were found.
+    pub known: Vec<Wrapper>,
+    /// Whether its frame is known.
+    found: HashMap<u64, bool>,
+}
+
+impl Wrappers {
+    /// Looks for such functions in libraries that have come since. Returns those whose frames are not known: they must be hooked.
+    pub fn find(
+        &mut self,
+        functions: &Functions,
+        memory: &dyn Memory,
+        modules: impl FnOnce() -> Option<Modules>,
+    ) -> Vec<Wanted> {
+        let found = functions.find_in(is_library, false, |name, _| is_new(name));
+        let is_new = |function: &&Function| !self.found.contains_key(&function.address);
+        if found.iter().any(|function| is_new(&function)) {
+            let modules = modules();
+            let mut tables = BTreeMap::new();
+            for function in &found {
+                if self.found.contains_key(&function.address) {
+                    continue;
+                }
+                let wrapper = modules
+                    .as_ref()
+                    .and_then(|modules| wrapper(function.address, memory, modules, &mut tables))
+                    .filter(|_| self.known.len() < WRAPPERS);
+                self.found.insert(function.address, wrapper.is_some());
+                self.known.extend(wrapper);
+            }
+        }
+        let hooked = found
+            .into_iter()
+            .filter(|function| !self.found[&function.address]);
+        hooked
+            .map(|function| Wanted::blocks(function, Effect::takes(0).outermost()))
+            .collect()
+    }
+}
+
+/// The C++ library. What a program or an allocator has in its place may take its memory elsewhere.
+fn is_library(place: &ModuleSymbols) -> bool {
+    ["libstdc++.", "libc++.", "libc++abi."]
+        .iter()
+        .any(|name| place.name.starts_with(name))
+}
+
+/// The function at an address, if its frame has one size wherever it may call another. `tables`: what is known of frames, by module.
+fn wrapper(
+    address: u64,
+    memory: &dyn Memory,
+    modules: &Modules,
+    tables: &mut BTreeMap<usize, Vec<Described>>,
+) -> Option<Wrapper> {
+    let number = modules.number(address)?;
+    let module = modules.get(number)?;
+    let image = module.image(memory)?;
+    let table = tables.entry(number).or_insert_with(|| cfi::read(image).0);
+    let start = address.wrapping_sub(module.bias);
+    let after = table.partition_point(|entry| entry.range.start <= start);
+    let entry = table.get(after.checked_sub(1)?)?;
+    let depth = depth(entry).filter(|_| entry.range.start == start)?;
+    let end = entry.range.end.wrapping_add(module.bias);
+    // An address that a call returns to is that of the next instruction.
+    Some(Wrapper {
+        returns: address + 1..end + 1,
+        depth,
+    })
+}
+
+/// How far the canonical frame address is above the stack pointer at each call.
+fn depth(entry: &Described) -> Option<u64> {
+    let by_stack = entry.rows.iter().all(|row| row.base == Base::Stack);
+    let at_calls = entry.rows.iter().map(|row| row.offset);
+    let mut at_calls = at_calls.filter(|offset| offset % ALIGNED == 0);
+    let depth = at_calls.next().filter(|depth| *depth > 0)?;
+    (by_stack && at_calls.all(|other| other == depth)).then_some(depth as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frames::cfi::Row;
+
+    fn described(offsets: &[(u64, Base, i64)]) -> Described {
+        Described {
+            range: 0..100,
+            deepest: 0,
+            deepest_at: 0,
+            partial: false,
+            rows: offsets
+                .iter()
+                .map(|&(start, base, offset)| Row {
+                    start,
+                    base,
+                    offset,
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_frame_is_known_where_all_calls_have_the_same() {
+        let stack = Base::Stack;
+        let pushed = [
+            (0, stack, 8),
+            (1, stack, 16),
+            (50, stack, 8),
+            (51, stack, 16),
+        ];
+        assert_eq!(depth(&described(&pushed)), Some(16));
+        let two = [(0, stack, 8), (1, stack, 16), (5, stack, 32)];
+        assert_eq!(depth(&described(&two)), None);
+        let by_frame = [(0, stack, 8), (1, stack, 16), (4, Base::Frame, 16)];
+        assert_eq!(depth(&described(&by_frame)), None);
+        // It makes no call but its last jump.
+        assert_eq!(depth(&described(&[(0, stack, 8)])), None);
+    }
+}

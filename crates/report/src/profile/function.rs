@@ -1,0 +1,92 @@
+//! Who calls one function, and what it calls. Used by `lancet::commands::profile::run`.
+//!
+//! ```text
+//! Cart#total (cart.rb): own 50.0 %, total 90.0 % of the time in which threads ran
+//!
+//!   60.0%  called by OrdersController#show (orders.rb:12)
+//!   30.0%  called by OrdersController#list (orders.rb:20)
+//!
+//!   40.0%  calls rb_pack (libruby-3.1.so.3.1)
+//! ```
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use frames::profile::{Function, Profile};
+
+use super::format::Head;
+use super::words::{all, at, called, share, summary};
+
+/// Returns the functions of this name: with their class, or without it if there is none.
+pub fn named<'a>(profile: &'a Profile, name: &str) -> Vec<&'a Function> {
+    let rows = profile.functions();
+    let is_whole = |function: &&Function| function.name == name;
+    let ends = |function: &&Function| {
+        let rest = function.name.strip_suffix(name);
+        rest.is_some_and(|rest| rest.ends_with(['#', '.', ':', ' ']))
+    };
+    let all = || rows.iter().map(|row| row.function);
+    let whole: Vec<&Function> = all().filter(is_whole).collect();
+    match whole.is_empty() {
+        true => all().filter(ends).collect(),
+        false => whole,
+    }
+}
+
+/// Writes them, each with at most so many callers and callees as a table has rows.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    profile: &Profile,
+    head: &Head,
+    functions: &[&Function],
+) -> io::Result<()> {
+    writeln!(out, "{}", summary(profile, head))?;
+    for function in functions {
+        let around = profile.around(function);
+        let [own, total] = [around.own, around.total].map(|count| share(count, profile));
+        let (name, all) = (called(function, None), all(profile.mode()));
+        writeln!(out, "\n{name}: own {own:.1} %, total {total:.1} % of {all}")?;
+        let callers = around.callers.iter();
+        let callers = callers.map(|(frame, count)| (*count, format!("called by {}", at(frame))));
+        let callees = around.callees.iter();
+        let callees =
+            callees.map(|(callee, count)| (*count, format!("calls {}", called(callee, None))));
+        for mut rows in [callers.collect::<Vec<_>>(), callees.collect()] {
+            rows.sort_by_key(|(count, _)| Reverse(*count));
+            if !rows.is_empty() {
+                writeln!(out)?;
+            }
+            for (count, text) in rows.iter().take(head.rows) {
+                writeln!(out, "{:>6.1}%  {text}", share(*count, profile))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::tests::{about, head, profile};
+    use super::*;
+
+    #[test]
+    fn callers_and_callees_have_their_shares() {
+        let (profile, about) = (profile(), about());
+        let functions = named(&profile, "total");
+        let mut out = Vec::new();
+        write(&mut out, &profile, &head(&about), &functions).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let (_, text) = text.split_once("\n\n").unwrap();
+        assert_eq!(
+            text,
+            "total (/srv/app/cart.rb): own 50.0 %, total 90.0 % of the time in which threads ran\n\n  \
+             60.0%  called by show (/srv/app/cart.rb:12)\n  \
+             30.0%  called by list (/srv/app/cart.rb:20)\n\n  \
+             40.0%  calls rb_pack (libruby-3.1.so.3.1)\n"
+        );
+        assert!(named(&profile, "tal").is_empty());
+    }
+}
