@@ -107,8 +107,8 @@ impl Engine<'_> {
     }
 
     fn failed(self, said: &str) -> anyhow::Error {
-        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let last = lines.last().unwrap_or("it does not say why");
+        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let last = lines.next_back().unwrap_or("it does not say why");
         let last: String = last.chars().take(400).collect();
         let last = report::text::printable(&last).into_owned();
         anyhow::anyhow!("{} could not answer: {last}", self.name())
