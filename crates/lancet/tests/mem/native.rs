@@ -346,7 +346,7 @@ fn a_started_program_is_counted_to_its_end() {
         let Some(program) = built(&folder, "g++", flags) else {
             return;
         };
-        let report = folder.join(format!("report-{number}"));
+        let report = folder.join(&format!("report-{number}"));
         let mut command = lancet();
         command
             .args(["mem", "--native", "--json", "-o"])
