@@ -96,7 +96,7 @@ fn a_function_is_gone_into_and_left() {
     let mut state = seen();
     press(&mut state, KeyCode::Enter);
     has(
-        &screen(&state, 60, 12),
+        &screen(&state, 60, 20),
         &[
             "  share  total (/srv/cart.rb)",
             ">it is called by",
