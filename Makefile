@@ -39,7 +39,7 @@ OF_VERSIONS := opcache:: late:: drivers:: coroutines:: nasty:: through:: compare
 # run on the machine's own once more.
 HEAP_OF_VERSIONS := clean:: collector:: compact:: core:: fragmented:: holders:: killed:: ledger:: named:: native:: perl:: php:: python_truth:: screen:: surroundings:: \
 	truth:: unseen::
-STACK_OF_VERSIONS := bigframe:: fibers:: free_threaded:: jit:: languages:: moments:: profile:: waits:: without_table::
+STACK_OF_VERSIONS := bigframe:: fibers:: free_threaded:: jit:: languages:: moments:: profile:: profile_waits:: waits:: without_table::
 # The gem and the wheel speak to a VM in its documented interface for extensions: the oldest and the newest.
 GEM_RUBIES := 2.7 3.4 4.0
 WHEEL_PYTHONS := python-3.9 python-3.15
