@@ -5,7 +5,7 @@ use vm::library::within;
 
 use super::frame::{Frame, Function, Kind};
 
-/// What the functions of a [`Profile`] are.
+/// What the functions of a [`Profile`](super::Profile) are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Functions.

@@ -33,7 +33,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
 
-    /// Ask Spark at this address (spark://HOST:PORT, local[2]), by the Python module pyspark
+    /// Ask Spark at this address (spark://HOST:PORT, or local), by the Python module pyspark
     #[arg(long, value_name = "URL", conflicts_with = "clickhouse")]
     pub spark: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Rows become a Parquet file (https://parquet.apache.org/docs/file-format/). Used by `export` and `form`.
+//! Rows become a Parquet file (<https://parquet.apache.org/docs/file-format/>). Used by `export` and `form`.
 //!
 //! ```text
 //! PAR1, columns of each group of rows, what each page can have, where it lies, metadata, its length, PAR1
