@@ -22,7 +22,7 @@ mod tables;
 pub struct Layout {
     /// Major and minor version.
     pub version: (u8, u8),
-    /// How many bytes the header of an object is larger than in the tables: 0 with the GIL ([`Python::field`](super::Python::field)).
+    /// How many bytes the header of an object is larger than in the tables: 0 with the GIL (`Python::field`).
     pub head: u64,
     /// Offsets in `_PyRuntimeState`: `pycore_runtime.h`.
     pub runtime: Runtime,
