@@ -1,5 +1,6 @@
 //! Answers as Parquet: in files of their own, exported together, and asked by an engine of others.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -127,12 +128,25 @@ fn saved_answers_are_asked_together() {
     let Some(engine) = engine() else {
         return;
     };
-    let output = asked(&engine);
-    assert_eq!(output.code(), 0, "{output:?}");
-    let first = output.stdout.lines().next().unwrap_or_default();
-    assert!(
-        first.contains("leak.rb:")
-            && first.ends_with("of shop leaks on 1 of 1 hosts, first seen in release B"),
-        "{output:?}"
-    );
+    // A command that cannot do it hides no module.
+    let old = folder.join("old");
+    std::fs::create_dir(&old).expect("a folder");
+    let script = "#!/bin/sh\necho unknown option >&2\nexit 1\n";
+    std::fs::write(old.join("duckdb"), script).expect("it can be written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(old.join("duckdb"), mode).expect("a mode");
+    let both = format!("{}:{}", old.display(), engine.display());
+    for path in [&engine, &PathBuf::from(both)] {
+        let output = asked(path);
+        assert_eq!(output.code(), 0, "{output:?}");
+        let first = output.stdout.lines().next().unwrap_or_default();
+        assert!(
+            first.contains("leak.rb:")
+                && first.ends_with("of shop leaks on 1 of 1 hosts, first seen in release B"),
+            "{output:?}"
+        );
+    }
+    let output = asked(&old);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("unknown option"), "{output:?}");
 }

@@ -3,8 +3,12 @@
 Exit code 3: the engine's module is not installed.
 """
 
-import json
 import sys
+
+# The folder in which lancet was started is others' as often as not, and what lies there is no module: `python3 -c` would look there first.
+sys.path[:] = [folder for folder in sys.path if folder]
+
+import json  # noqa: E402
 
 
 def duckdb(engine, job):

@@ -74,10 +74,14 @@ impl Engine<'_> {
 
     /// Runs statements, of which the last one has rows.
     pub fn ask(self, statements: &[String]) -> anyhow::Result<Vec<Row>> {
-        if self == Engine::DuckDb
-            && let Some(rows) = by_command(statements)?
-        {
-            return Ok(rows);
+        // A command that cannot do it, as an old one, does not hide the module.
+        let mut missing = self.missing();
+        if self == Engine::DuckDb {
+            match by_command(statements) {
+                Ok(Some(rows)) => return Ok(rows),
+                Ok(None) => {}
+                Err(error) => missing = error,
+            }
         }
         let url = match self {
             Engine::Spark(url) => url,
@@ -88,8 +92,8 @@ impl Engine<'_> {
         python.arg("-c").arg(DRIVER);
         match answered(&mut python, &job.to_string()) {
             Ok((Some(0), out, _)) => rows(self, &out),
-            Ok((Some(MISSING), ..)) => Err(self.missing()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.missing()),
+            Ok((Some(MISSING), ..)) => Err(missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing),
             Ok((.., said)) => Err(self.failed(&said)),
             Err(error) => Err(error).context("python3 cannot be started"),
         }
@@ -118,7 +122,8 @@ impl Engine<'_> {
 /// By the command `duckdb`, if there is one.
 fn by_command(statements: &[String]) -> anyhow::Result<Option<Vec<Row>>> {
     let mut command = Command::new("duckdb");
-    command.args(["-no-init", "-json", ":memory:"]);
+    // Nothing of the user's own begins it; `-no-init` is not an option of every version.
+    command.args(["-init", "/dev/null", "-json", ":memory:"]);
     match answered(&mut command, &script(statements)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).context("duckdb cannot be started"),
@@ -200,6 +205,27 @@ mod tests {
             plain("--host", "web-3.example é").ok(),
             Some("web-3.example é")
         );
+    }
+
+    /// It may be anybody's, and `lancet fleet` root's.
+    #[test]
+    fn no_module_is_taken_from_the_current_folder() {
+        let name = format!("lancet-driver-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for module in ["json.py", "nosuch.py"] {
+            let text = "open('ran', 'w')\n";
+            std::fs::write(folder.join(module), text).expect("a file");
+        }
+        let mut python = Command::new("python3");
+        python.args(["-c", DRIVER]).current_dir(&folder);
+        let job = json!({ "engine": "nosuch", "url": "", "statements": [] });
+        let done = answered(&mut python, &job.to_string());
+        let has_run = folder.join("ran").exists();
+        std::fs::remove_dir_all(&folder).expect("our folder");
+        let (code, _, said) = done.expect("python3");
+        assert_eq!(code, Some(MISSING), "{said}");
+        assert!(!has_run);
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub static QUESTIONS: &[Question] = &[
             command: "calls -c",
             sql: include_str!("sql/slow.sql"),
             words: Words {
-                verdict: "1 percent of the calls takes {p99_ns} and longer on {slowest_host}: {function} at {place} of {service}",
+                verdict: "in one answer of {slowest_host} the 99th percentile of {function} at {place} of {service} was {p99_ns}",
                 none: "no answer has calls that returned",
                 columns: &[
                     column("p99_ns", "P99", Unit::Time),
