@@ -158,15 +158,36 @@ class RackTest < LancetTest
     assert_equal "true", take.call(given_back)
     folder = File.join(ENV.fetch("TMPDIR"), "lancet-signed-#{Process.euid}")
     assert_equal 0o700, File.stat(folder).mode & 0o777
-    File.write("#{folder}/1-ab", "")
     File.chmod(0o755, folder)
-    value = sign.call
-    assert_equal %w[true true], Array.new(2) { take.call(value) }
+    assert_output(nil, /is not this user's alone/) { refute first[sign.call] }
+    assert_silent { refute first[sign.call] }
     File.chmod(0o700, folder)
-    # What has no time left is removed.
+  end
+
+  # What has no time left is removed; what cannot be, as what another process has removed first, makes no signature good twice.
+  def test_old_signatures_are_tidied
+    first = ->(value) { Lancet::Signature.first?(SECRET, value, ["GET", "/cart", ""]) }
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    assert first[value]
+    folder = File.join(ENV.fetch("TMPDIR"), "lancet-signed-#{Process.euid}")
+    Dir.mkdir("#{folder}/1-aa")
+    File.write("#{folder}/1-ab", "")
+    other = IO.popen("-") { |child| child ? child.read : $stdout.syswrite(again(value)) && exit!(true) }
+    assert_equal "false", other
+    assert first[Lancet::Rack.signature(SECRET, "GET", "/cart")]
     Lancet::Taken.instance_variable_set(:@count, 0)
-    assert first[sign.call]
+    assert first[Lancet::Rack.signature(SECRET, "GET", "/cart")]
+    assert_path_exists "#{folder}/1-aa"
     refute_path_exists "#{folder}/1-ab"
+  ensure
+    FileUtils.rm_rf("#{folder}/1-aa") if folder
+  end
+
+  # As in a process that is new: it has used nothing, and tidies first.
+  def again(value)
+    Lancet::Signature.instance_variable_get(:@used).clear
+    Lancet::Taken.instance_variable_set(:@count, 0)
+    Lancet::Signature.first?(SECRET, value, ["GET", "/cart", ""])
   end
 
   # As puma hands a path over, and as servers that decode it do.

@@ -1,17 +1,25 @@
 """Signatures that some process of this user's has taken on this machine, as empty files of a folder that nobody else can reach: of several workers of a server one
-takes a signature. The gem for Ruby has the same folder. Where there can be none, each process remembers its own alone."""
+takes a signature. The gem for Ruby has the same folder. Where there can be none, each process remembers its own alone; where it is another's, no
+signature is good."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
+import sys
 
 # Files of signatures that have no time left are removed now and then: at every so many.
 TIDIED_EVERY = 256
 
 _count = itertools.count()
+_told: list[str] = []
+
+
+class _NotOurs(OSError):
+    """The folder is not this user's alone: the name is one that anybody could take first."""
 
 
 def take(signature: str, until_then: int, now: float) -> bool:
@@ -20,13 +28,12 @@ def take(signature: str, until_then: int, now: float) -> bool:
         folder = _folder()
         if folder is None:
             return True
-        if next(_count) % TIDIED_EVERY == 0:
-            _tidy(folder, now)
         os.close(os.open(_name(folder, signature, until_then), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return False
     except OSError:
-        return True
+        # Another process has taken it, or nobody could know that this one does.
+        return False
+    if next(_count) % TIDIED_EVERY == 0:
+        _tidy(folder, now)
     return True
 
 
@@ -43,17 +50,31 @@ def _name(folder: str, signature: str, until_then: int) -> str:
 
 
 def _folder() -> str | None:
-    """The folder, if it is ours and closed to others: the name is one that anybody could take first."""
+    """The folder; None if there can be none."""
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"lancet-signed-{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
     seen = os.lstat(path)
     is_ours = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
-    return path if is_ours else None
+    if is_ours:
+        return path
+    if not _told:
+        _told.append(path)
+        print(f"lancet: {path} is not this user's alone: no signed request is traced; remove it, or set TMPDIR", file=sys.stderr)
+    raise _NotOurs
 
 
 def _tidy(folder: str, now: float) -> None:
-    for name in os.listdir(folder):
-        until_then = name.partition("-")[0]
-        if until_then.isdecimal() and int(until_then) < now:
-            os.unlink(os.path.join(folder, name))
+    # What is gone was removed by another process; what cannot be removed stays.
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            until_then = name.partition("-")[0]
+            if until_then.isdecimal() and int(until_then) < now:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
