@@ -12,6 +12,7 @@
 
 mod call;
 mod functions;
+mod prototypes;
 mod record;
 mod rows;
 mod sums;
@@ -35,6 +36,8 @@ use texts::Texts;
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So long after a loss it was heard of, in nanoseconds.
+const HEARD: u64 = 2_000_000_000;
 /// How often what is to be done meanwhile is done while a mark is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 /// How many sentences about what is not hooked are kept.
@@ -53,6 +56,9 @@ pub fn words(groups: &[String]) -> Option<Vec<String>> {
         "-x".to_owned(),
         SETS_MARK.to_owned(),
     ];
+    if let Some(path) = prototypes::path() {
+        words.extend(["-F".to_owned(), path]);
+    }
     for group in groups {
         for function in of_group(group)? {
             words.extend(["-x".to_owned(), function.name.to_owned()]);
@@ -83,6 +89,8 @@ struct Kept {
     lost: u64,
     /// How many times `lancet calls` was heard: calls, and how many were lost.
     heard: u64,
+    /// The highest number of a mark that is not kept any more.
+    forgotten: Option<u64>,
     /// `lancet calls` has ended: no more calls come.
     over: bool,
 }
@@ -174,8 +182,10 @@ impl Counters {
         if let What::Mark { lost, .. } = &mut call.what {
             *lost = kept.lost;
         }
-        if kept.calls.len() == MOST_KEPT {
-            kept.calls.pop_front();
+        if kept.calls.len() == MOST_KEPT
+            && let Some(What::Mark { number, .. }) = kept.calls.pop_front().map(|it| it.what)
+        {
+            kept.forgotten = kept.forgotten.max(Some(number));
         }
         kept.calls.push_back(call);
         kept.heard += 1;
@@ -191,15 +201,18 @@ impl Counters {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Between, Lacks> {
         let deadline = Instant::now() + PATIENCE;
-        let is_end = |call: &Call| {
-            let last = stretches.last().map(|(_, to)| *to);
-            matches!(call.what, What::Mark { number, .. } if Some(number) == last)
-        };
+        let last = stretches.last().map(|(_, to)| *to);
+        let is_end =
+            |call: &Call| matches!(call.what, What::Mark { number, .. } if Some(number) == last);
         let mut kept = self.kept();
         let heard_before = kept.heard;
         loop {
             if stretches.is_empty() || kept.calls.iter().rev().any(is_end) {
                 return kept.sum(stretches);
+            }
+            // Marks have their numbers in the order in which they are set: this one has been here.
+            if last <= kept.forgotten {
+                return Err(Lacks::Beginning);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if kept.over || left.is_zero() {
@@ -225,7 +238,8 @@ impl Kept {
     fn sum(&self, stretches: &[(u64, u64)]) -> Result<Between, Lacks> {
         let places = self.places(stretches);
         let mut of_thread = Vec::new();
-        let (mut lost_before, mut began, mut within) = (None, None, 0);
+        let (mut lost_before, mut lost_after) = (None, self.lost);
+        let (mut began, mut within) = (None, 0);
         for (from, to) in stretches {
             let begin = *places.get(from).ok_or(Lacks::Beginning)?;
             let end = *places.get(to).ok_or(Lacks::Beginning)?;
@@ -236,12 +250,13 @@ impl Kept {
             if let What::Mark { lost, .. } = first.what {
                 lost_before.get_or_insert(lost);
             }
+            lost_after = self.lost_until(end);
             began.get_or_insert(first.start);
             within += self.calls[end].start.saturating_sub(first.start);
             let calls = self.calls.range(begin..end);
             of_thread.extend(calls.filter(|call| call.tid == first.tid));
         }
-        let lost_meanwhile = self.lost - lost_before.unwrap_or(self.lost).min(self.lost);
+        let lost_meanwhile = lost_after.saturating_sub(lost_before.unwrap_or(lost_after));
         let mut lost = self.lacks.clone();
         if lost_meanwhile != 0 {
             lost.push(format!(
@@ -255,6 +270,17 @@ impl Kept {
             details: Details::of(&counted, began, within, &self.texts),
             lost,
         })
+    }
+
+    /// How many calls were lost until a mark, as it is known from the first one of any thread that is so much later that what was lost was heard.
+    fn lost_until(&self, mark: usize) -> u64 {
+        let heard = self.calls[mark].start.saturating_add(HEARD);
+        let mut later = self.calls.range(mark..);
+        let known = later.find_map(|call| match call.what {
+            What::Mark { lost, .. } if call.start >= heard => Some(lost),
+            _ => None,
+        });
+        known.unwrap_or(self.lost)
     }
 
     /// Where the marks of these stretches are. The last calls are looked at first, so those of a short time are found soon.

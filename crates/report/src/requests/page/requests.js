@@ -13,7 +13,7 @@ const groups = {
 const kinds = { cpu: 'CPU', sql: 'SQL', cache: 'cache', io: 'reads and writes', wait: 'waits', away: 'others ran', rest: 'not explained' };
 const named = (group) => (groups[group] || [group])[0];
 const kind = (group) => (groups[group] || [group, 'io'])[1];
-// SQLite works on the thread that asks it: its time is processor time, and is counted as that.
+// SQLite works on the thread that asks it: its time is processor time, and is counted as that; what it waits for has rows of its own.
 const isWaiting = (row) => kind(row.group) !== 'cpu' && row.group !== 'sqlite';
 
 // A path as one says it: the application's from its folder on, that of a library by the library's name.
@@ -32,13 +32,15 @@ function short(path) {
 const at = (path, line) => make('span', { title: path ? path + (line ? ':' + line : '') : null }, short(path) + (line ? ':' + line : ''));
 const place = (path, line) => short(path) + (line ? ':' + line : '');
 // What a row of calls is: a statement, what was waited for, or what was called.
-const about = (row) => row.about || (kind(row.group) === 'sql' ? '(a statement that was prepared before)' : named(row.group));
+const about = (row) => row.about || (kind(row.group) === 'sql' ? '(statement not known)' : named(row.group));
 
 // A statement that one line of the program has executed so often is asked again for each of a list.
 const AGAIN = 5;
-const isAgain = (row) => kind(row.group) === 'sql' && row.calls >= AGAIN && row.path !== null;
+const isAgain = (row) => kind(row.group) === 'sql' && row.calls >= AGAIN && row.about !== null && row.path !== null;
 
-// Where the time went, in nanoseconds by kind.
+// Where the time went, in nanoseconds by kind. What reads, writes and talks to a server is on a processor for a part of its time, and how large that is was not
+// seen: together with the processor's it has no more than there is.
+const works = ['sql', 'cache', 'io'];
 function parts(one) {
   const wall = one.wall * 1e9, cpu = Math.min(wall, one.cpu * 1e9), found = { cpu };
   if (!one.details) return { ...found, rest: wall - cpu };
@@ -46,6 +48,8 @@ function parts(one) {
   // Between its steps a coroutine, and a fiber that another one takes turns with, has no part in what its thread does.
   found.away = Math.max(0, wall - one.details.within_ns);
   if (found.away < wall / 1000) delete found.away;
+  const over = Object.values(found).reduce((sum, ns) => sum + ns, 0) - wall, worked = works.reduce((sum, name) => sum + (found[name] || 0), 0);
+  if (over > 0) for (const name of works) if (found[name]) found[name] *= Math.max(0, 1 - over / worked);
   const rest = wall - Object.values(found).reduce((sum, ns) => sum + ns, 0);
   return { ...found, rest: Math.max(0, rest) };
 }
@@ -53,7 +57,9 @@ function told(one) {
   const found = parts(one), sentence = [];
   if (one.details) {
     const rows = one.details.rows.filter((row) => isWaiting(row) && row.outer_ns > one.wall * 2e7).sort((a, b) => b.outer_ns - a.outer_ns);
-    for (const row of rows.slice(0, 4)) sentence.push(of_ns(row.outer_ns) + ' ' + named(row.group) + (row.about && row.about !== named(row.group) ? ' (' + (row.about.length > 60 ? row.about.slice(0, 60) + '…' : row.about) + ')' : '') + ' at ' + place(row.path, row.line));
+    const all = one.cpu * 1e9 + one.details.rows.filter(isWaiting).reduce((sum, row) => sum + row.outer_ns, 0);
+    const isPart = (row) => all > one.wall * 1e9 * 1.02 && works.includes(kind(row.group));
+    for (const row of rows.slice(0, 4)) sentence.push(of_ns(row.outer_ns) + ' ' + named(row.group) + (row.about && row.about !== named(row.group) ? ' (' + (row.about.length > 60 ? row.about.slice(0, 60) + '…' : row.about) + ')' : '') + ' at ' + place(row.path, row.line) + (isPart(row) ? ', in part on a processor' : ''));
   }
   const rest = found.rest > one.wall * 2e7 ? of_ns(found.rest) + (one.details ? ' not explained: it waited for a processor, or in what is not watched' : ' not on a processor: what it waited for was not watched') : null;
   return ms(one.wall) + ': ' + [ms(one.cpu) + ' on a processor' + (one.gc.time ? ', of it ' + ms(one.gc.time) + ' in ' + many(one.gc.calls, 'collection') : ''), ...sentence, ...(found.away ? [of_ns(found.away) + ' while others ran on its thread'] : []), ...(rest ? [rest] : [])].join('; ') + '.';

@@ -34,6 +34,8 @@ pub enum About {
     Prepares(usize, Dialect, Name),
     /// The statement that was prepared under this name.
     Prepared(Name),
+    /// Nothing, and the statement of this name is none from then on.
+    Ends(Name),
 }
 
 /// How a prepared statement is called.
@@ -155,7 +157,7 @@ const CONDITION: &str = "a lock, a queue, a thread or the VM's lock";
 /// malloc(3), read(2) and their kin; the C APIs of libmariadb/libmysqlclient, libpq, SQLite, libmemcached and hiredis. A driver that speaks
 /// its protocol itself is seen by its reads and writes.
 static FUNCTIONS: &[Function] = {
-    use About::{Descriptor, Polled, Prepared, Prepares, Statement, Words};
+    use About::{Descriptor, Ends, Polled, Prepared, Prepares, Statement, Words};
     use Bytes::{Argument, None, Product, Result};
     use Dialect::{MySql, PostgreSql, Sqlite};
     use Name::{Behind, First, Text};
@@ -199,7 +201,7 @@ static FUNCTIONS: &[Function] = {
         function("sqlite", "sqlite3_prepare_v3", Part, None).about(Prepares(1, Sqlite, Behind(4))),
         function("sqlite", "sqlite3_step", Steps, None).about(Prepared(First)),
         function("sqlite", "sqlite3_reset", Resets, None),
-        function("sqlite", "sqlite3_finalize", Resets, None),
+        function("sqlite", "sqlite3_finalize", Resets, None).about(Ends(First)),
         function("memcached", "memcached_get", Whole, None),
         function("memcached", "memcached_mget", Whole, None),
         function("memcached", "memcached_set", Whole, None),

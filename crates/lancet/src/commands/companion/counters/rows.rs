@@ -29,7 +29,7 @@ pub struct Row {
     pub calls: u64,
     /// How long they took, in nanoseconds.
     pub time_ns: u64,
-    /// How much of that lies in no call of another group.
+    /// How much of that lies in no call of another group; what SQLite waits for is not of its own.
     pub outer_ns: u64,
     /// The longest.
     pub longest_ns: u64,
@@ -113,7 +113,7 @@ fn row(stretch: &Stretch, texts: &Texts) -> Row {
 fn add(row: &mut Row, stretch: &Stretch) {
     row.calls += stretch.calls;
     row.time_ns += stretch.time;
-    row.outer_ns += stretch.outer;
+    row.outer_ns += stretch.outer.saturating_sub(stretch.waited);
     row.longest_ns = row.longest_ns.max(stretch.time);
     row.bytes = row.bytes.saturating_add(stretch.bytes);
 }

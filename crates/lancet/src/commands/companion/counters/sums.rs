@@ -33,8 +33,11 @@ pub struct Stretch {
     pub bytes: u64,
     /// What of its time is of no other stretch of its group, in nanoseconds.
     pub time: u64,
-    /// What of its time is of no other stretch of any group: of two within one another the outer one has it.
+    /// What of its time is of no other stretch of any group: of two within one another the outer one has it, but what waits within SQLite, which works on
+    /// the thread itself, has its own.
     pub outer: u64,
+    /// What of `outer` such waits have.
+    pub waited: u64,
     /// What it is about and the line that has made it, as numbers of `texts`.
     pub about: u32,
     pub line: u32,
@@ -56,14 +59,15 @@ pub fn of(stretches: &[Stretch]) -> Vec<Sum> {
 
 /// The stretches of a thread's calls, which come in the order of their ends; they are answered in that of their beginnings. Of calls of a group that lie in one
 /// another only the outermost counts: `PQexec` is `PQsendQuery` and `PQgetResult` inside. Queries that are under way at the same time, on two connections,
-/// count each, and their time once. What waits within a call of another group is that call's waiting.
+/// count each, and their time once. What waits within a call of another group is that call's waiting; SQLite's own is processor time, so what it waits for
+/// is told.
 pub fn counted(calls: impl Iterator<Item = Call>) -> Vec<Stretch> {
     let mut stretches = stretches(calls);
     stretches.sort_by_key(|stretch| (stretch.start, Reverse(stretch.end)));
     let mut working = 0;
     stretches.retain(|stretch| {
         let waits = WAITS.contains(&stretch.group);
-        if !waits {
+        if !waits && stretch.group != ON_THREAD {
             working = stretch.end.max(working);
         }
         !(waits && stretch.end <= working)
@@ -80,17 +84,35 @@ pub fn counted(calls: impl Iterator<Item = Call>) -> Vec<Stretch> {
         }
     }
     stretches.sort_by_key(|stretch| (stretch.start, Reverse(stretch.end)));
-    ends.clear();
-    let mut last = 0;
-    for stretch in &mut stretches {
+    times(&mut stretches);
+    stretches.retain(|stretch| stretch.calls != 0 || stretch.time != 0);
+    stretches
+}
+
+/// The group whose calls work on the thread that makes them.
+const ON_THREAD: &str = "sqlite";
+
+/// Shares out the time of stretches, which come in the order of their beginnings.
+fn times(stretches: &mut [Stretch]) {
+    let mut ends: HashMap<&str, u64> = HashMap::new();
+    // The stretch that has the time until `last`.
+    let (mut last, mut owner) = (0, None);
+    for at in 0..stretches.len() {
+        let stretch = &mut stretches[at];
         let end = ends.entry(class(stretch.group)).or_default();
         stretch.time = stretch.end.saturating_sub(stretch.start.max(*end));
         *end = stretch.end.max(*end);
-        stretch.outer = stretch.end.saturating_sub(stretch.start.max(last));
-        last = stretch.end.max(last);
+        if stretch.end > last {
+            stretch.outer = stretch.end - stretch.start.max(last);
+            (last, owner) = (stretch.end, Some(at));
+        } else if WAITS.contains(&stretch.group)
+            && let Some(owner) = owner.filter(|owner| stretches[*owner].group == ON_THREAD)
+        {
+            let time = stretches[at].time;
+            stretches[at].outer = time;
+            stretches[owner].waited += time;
+        }
     }
-    stretches.retain(|stretch| stretch.calls != 0 || stretch.time != 0);
-    stretches
 }
 
 /// Groups whose calls lie in one another: the VM sleeps by waiting for a condition.
@@ -122,6 +144,7 @@ fn stretches(calls: impl Iterator<Item = Call>) -> Vec<Stretch> {
             bytes: made.bytes,
             time: 0,
             outer: 0,
+            waited: 0,
             about: made.about,
             line: made.line,
         };

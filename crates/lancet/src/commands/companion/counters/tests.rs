@@ -165,6 +165,45 @@ fn what_is_not_told_is_said() {
     assert!(lost(1, 2)[1].starts_with("3 calls of all threads were lost"));
 }
 
+/// Who asks later is not told what was lost since.
+#[test]
+fn what_was_lost_later_is_not_told() {
+    let counters = Counters::default();
+    keep(&counters, mark(1, 1, 0));
+    keep(&counters, mark(1, 2, 1));
+    counters.hear(Lacking::Calls(5));
+    // Of another thread, and so soon that it may have been lost before.
+    keep(&counters, mark(2, 3, HEARD));
+    let lost = || {
+        counters
+            .between(&[(1, 2)], &mut || {})
+            .map(|it| it.lost.len())
+    };
+    assert_eq!(lost(), Ok(1));
+    let counters = Counters::default();
+    keep(&counters, mark(1, 1, 0));
+    keep(&counters, mark(1, 2, 1));
+    keep(&counters, mark(2, 3, HEARD + 1));
+    counters.hear(Lacking::Calls(5));
+    let lost = counters
+        .between(&[(1, 2)], &mut || {})
+        .map(|it| it.lost.len());
+    assert_eq!(lost, Ok(0));
+}
+
+/// Nobody waits for a mark that was here.
+#[test]
+fn marks_that_are_long_gone_are_not_waited_for() {
+    let counters = counters([mark(1, 1, 0), mark(1, 2, 1)]);
+    for at in 0..MOST_KEPT as u64 {
+        keep(&counters, call(1, "read", 3, (at, at), 1));
+    }
+    let mut looked = false;
+    let found = counters.between(&[(1, 2)], &mut || looked = true);
+    assert_eq!(found.err(), Some(Lacks::Beginning));
+    assert!(!looked);
+}
+
 #[test]
 fn only_the_outermost_of_a_group_counts() {
     let found = sums([
@@ -381,6 +420,42 @@ fn what_waits_within_a_query_is_the_query() {
         .map(|piece| (piece.row, piece.at_ns, piece.time_ns))
         .collect();
     assert_eq!(pieces, [(1, 10_000, 85_000), (0, 100_000, 100_000)]);
+}
+
+/// Its own time is processor time.
+#[test]
+fn what_sqlite_waits_for_is_told() {
+    let found = details(&[
+        told("nanosleep", &["0x1"], 1, (20_000, 30_000), 0),
+        told("fsync", &["0x9"], 9, (40_000, 90_000), 0),
+        told("sqlite3_step", &["0x77"], 0x77, (10_000, 100_000), 101),
+    ]);
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| (row.group, row.time_ns, row.outer_ns))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("sqlite", 90_000, 30_000),
+            ("disk", 50_000, 50_000),
+            ("sleep", 10_000, 10_000),
+        ]
+    );
+}
+
+/// What lies at the address of a statement that is none any more is another one.
+#[test]
+fn a_statement_that_has_ended_gives_no_name() {
+    let prepare = ["0x5", "\"SELECT 1\"", "-1", "0x77"];
+    let found = details(&[
+        told("sqlite3_prepare_v2", &prepare, 5, (10_000, 20_000), 0),
+        told("sqlite3_finalize", &["0x77"], 0x77, (30_000, 31_000), 0),
+        told("sqlite3_step", &["0x77"], 0x77, (40_000, 50_000), 101),
+    ]);
+    let stepped = found.rows.iter().find(|row| row.calls == 1);
+    assert_eq!(stepped.and_then(|row| row.about.as_deref()), None);
 }
 
 /// However much a program calls, an answer has its bounds.

@@ -1,7 +1,8 @@
 //! What calls are about, and the lines that make them, by number: statements without their values, descriptors, lines of scripts. Used by
 //! `counters` and `rows`.
 //!
-//! What comes from the program is bounded: so many texts and prepared statements are known, and those that come later have no text.
+//! What comes from the program is bounded: so many texts and prepared statements are known, and those that come later have no text. Descriptors have a table
+//! of their own, because each connection may be a new one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -28,6 +29,10 @@ const REMEMBERED: u64 = 10_000_000_000;
 
 /// No text, and no line.
 pub const NOTHING: u32 = 0;
+/// This bit of the number of a text says that it is a descriptor's.
+const IS_DESCRIPTOR: u32 = 1 << 31;
+/// Ports from here on are those that the kernel gives to who connects.
+const EPHEMERAL: u16 = 32768;
 
 /// Things by number, from 1.
 struct Numbered<T> {
@@ -68,6 +73,7 @@ pub struct Texts {
     /// The program; 0: descriptors are not looked up.
     pid: i32,
     texts: Numbered<String>,
+    named: Numbered<String>,
     lines: Numbered<Place>,
     /// Prepared statements, by what they are called.
     prepared: HashMap<u64, u32>,
@@ -124,11 +130,22 @@ impl Texts {
                 let known = name_of(name, record).and_then(|name| self.prepared.get(&name));
                 known.copied().unwrap_or(NOTHING)
             }
+            About::Ends(name) => {
+                // What is prepared at its address later is another one, also where that was not heard.
+                if let Some(name) = name_of(name, record) {
+                    self.prepared.remove(&name);
+                }
+                NOTHING
+            }
         }
     }
 
     pub fn text(&self, number: u32) -> Option<&str> {
-        self.texts.get(number).map(String::as_str)
+        let table = match number & IS_DESCRIPTOR {
+            0 => &self.texts,
+            _ => &self.named,
+        };
+        table.get(number & !IS_DESCRIPTOR).map(String::as_str)
     }
 
     pub fn place(&self, number: u32) -> Option<&Place> {
@@ -154,7 +171,7 @@ impl Texts {
         let text = self.look_up(fd);
         let is_known = !(text.starts_with("socket, ") || text.starts_with("descriptor "));
         let key = (record.tid, fd & 0xffff_ffff);
-        let number = self.texts.number(text.chars().take(LONGEST).collect());
+        let number = self.number_of(text.chars().take(LONGEST).collect());
         let when = record.end().unwrap_or(record.time_ns);
         let before = self.descriptors.get(&key).copied();
         let before = before.filter(|(_, when)| record.time_ns.saturating_sub(*when) < REMEMBERED);
@@ -166,6 +183,20 @@ impl Texts {
             // It was closed, and its number is another file's now: nobody knows of which of the two this call was.
             Some((known, _)) if known != number => NOTHING,
             _ => number,
+        }
+    }
+
+    /// When half of the table is full, connections to one host are no longer told apart by such ports.
+    fn number_of(&mut self, mut text: String) -> u32 {
+        if self.named.all.len() >= MOST / 2
+            && let Some((peer, port)) = text.rsplit_once(':')
+            && port.parse().is_ok_and(|port: u16| port >= EPHEMERAL)
+        {
+            text.truncate(peer.len());
+        }
+        match self.named.number(text) {
+            NOTHING => NOTHING,
+            number => number | IS_DESCRIPTOR,
         }
     }
 
@@ -246,7 +277,22 @@ fn string(written: &str) -> Option<(String, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{first_number, string};
+    use super::{MOST, NOTHING, Texts, first_number, string};
+
+    /// However many connections there were, statements and hosts have names.
+    #[test]
+    fn connections_leave_room_for_statements() {
+        let mut texts = Texts::default();
+        for number in 0..2 * MOST {
+            let (host, port) = (number / 20_000, 40_000 + number % 20_000);
+            let known = texts.number_of(format!("tcp to 10.0.0.{host}:{port}"));
+            assert_ne!(known, NOTHING);
+        }
+        let known = texts.number_of("tcp to 10.0.0.1:40001".to_owned());
+        assert_eq!(texts.text(known), Some("tcp to 10.0.0.1"));
+        let statement = texts.texts.number("SELECT ?".to_owned());
+        assert_eq!(texts.text(statement), Some("SELECT ?"));
+    }
 
     #[test]
     fn strings_are_read_as_they_are_written() {
