@@ -72,6 +72,26 @@ pub fn public_file(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
+/// Makes a folder that only the user can enter, with those on the way to it; those that are there are left as they are.
+///
+/// # Errors
+/// One of them is reached by somebody else's link, or cannot be made.
+pub fn private_folder(path: &Path) -> anyhow::Result<()> {
+    let all: Vec<&Path> = path.ancestors().collect();
+    for part in all.into_iter().rev() {
+        let seen = part.symlink_metadata();
+        if part.file_name().is_none() || !seen.is_err_and(|it| it.kind() == ErrorKind::NotFound) {
+            continue;
+        }
+        match Place::of(part)?.make_folder() {
+            // Somebody has made it since.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.with_context(|| format!("cannot make {}", part.display()))?,
+        }
+    }
+    Ok(())
+}
+
 /// How often a name that changes while we look at it is looked at again.
 const ATTEMPTS: usize = 8;
 
@@ -239,6 +259,18 @@ mod tests {
 
     fn refusal(path: &Path) -> String {
         format!("{:#}", private_file(path).expect_err("it is refused"))
+    }
+
+    #[test]
+    fn folders_are_made_on_the_way() {
+        let folder = Folder::new("folders");
+        let path = folder.join("a/b/../c");
+        fs::create_dir(folder.join("a")).unwrap();
+        fs::create_dir(folder.join("a/b")).unwrap();
+        private_folder(&path).unwrap();
+        private_folder(&path).unwrap();
+        let mode = fs::metadata(folder.join("a/c")).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

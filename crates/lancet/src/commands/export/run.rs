@@ -1,8 +1,8 @@
 //! Reads what was saved and writes the files of its tables. Used by `commands`.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{ChildStdout, Stdio};
 
@@ -14,7 +14,7 @@ use report::losses::{Loss, What};
 use super::ExportArgs;
 use crate::itself;
 use crate::losses::Losses;
-use crate::ui::file::WholeFile;
+use crate::ui::file::{WholeFile, private_folder};
 use crate::ui::sink::print;
 
 /// How files of others of our commands begin, and the words by which a lancet shows the answer in one.
@@ -105,7 +105,10 @@ fn read(
     given: &Given,
     take: &mut dyn FnMut(parquet::File) -> io::Result<()>,
 ) -> anyhow::Result<Option<String>> {
-    let mut file = File::open(path).context("it cannot be read")?;
+    // Opening a pipe would wait for who writes to it.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let mut file: File = options.open(path).context("it cannot be read")?;
     if !file.metadata()?.is_file() {
         bail!("it is no file");
     }
@@ -153,8 +156,7 @@ fn answers_of(
 fn write(folder: &Path, file: &parquet::File) -> anyhow::Result<()> {
     let path = folder.join(&file.path);
     let parent = path.parent().unwrap_or(folder);
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
-    made.with_context(|| format!("cannot make {}", parent.display()))?;
+    private_folder(parent)?;
     let mut whole = WholeFile::begin(&path)?;
     let written = whole.file.write_all(&file.bytes);
     let written = written.and_then(|()| whole.finish());

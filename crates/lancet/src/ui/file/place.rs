@@ -98,6 +98,13 @@ impl Place {
         )
     }
 
+    /// Makes a folder of its name that only the user can enter; fails if there is anything at that name.
+    pub fn make_folder(&self) -> io::Result<()> {
+        let name = text(&self.name)?;
+        // SAFETY: takes integers and a text of this frame, which is only read.
+        done(unsafe { libc::mkdirat(self.folder.as_raw_fd(), name.as_ptr(), 0o700) })
+    }
+
     /// Gives an open file without a name this one.
     pub fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
         let from = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead, Read};
 
+use super::cells::Cell;
 use super::file;
-use super::rows::{Answer, Cell, Given, Rows};
+use super::rows::{Answer, Given, Rows};
 use crate::forms::record::{Record, Role};
 
 /// No record is longer.
@@ -20,7 +21,7 @@ pub struct File {
     pub bytes: Vec<u8>,
 }
 
-/// What is wrong with the answers in a file, as the end of a sentence that begins with its name. Those before it were handed on.
+/// What is wrong with the answers in a file, as the end of a sentence that begins with its name. The others were handed on.
 pub type Flaw = String;
 
 /// Takes answers from lines of JSON, one after the other, and hands on their files. The same answer has the same files.
@@ -50,8 +51,8 @@ pub(super) fn each(
     given: &Given,
     take: Take<'_>,
 ) -> io::Result<Option<Flaw>> {
-    let mut answer = Answer::default();
-    let (mut number, mut has_ended) = (0_u64, false);
+    let (mut answer, mut flaws) = (Answer::default(), Flaws::default());
+    let (mut number, mut is_answer) = (0_u64, false);
     loop {
         let mut line = Vec::new();
         let length = (&mut *from).take(LONGEST).read_until(b'\n', &mut line)?;
@@ -59,42 +60,83 @@ pub(super) fn each(
             break;
         }
         number += 1;
+        let is_whole = line.last() == Some(&b'\n');
+        if !is_whole && length as u64 == LONGEST {
+            from.skip_until(b'\n')?;
+            answer.message_within();
+            flaws.add(format!(
+                "line {number} is longer than 64 MiB: it is left out"
+            ));
+            continue;
+        }
         let Some(record) = Record::of(&line) else {
-            // What stands before the first record is a message, as of a file with prototypes that cannot be read.
-            let is_cut = line.last() != Some(&b'\n');
-            return match is_cut && !answer.is_empty() {
-                true => cut(answer, given, take),
-                false => Ok(Some(format!(
-                    "line {number} is no record of lancet: save answers with --json"
-                ))),
-            };
+            if !is_whole && !answer.is_empty() {
+                break;
+            }
+            answer.message_within();
+            flaws.add(format!(
+                "line {number} is no record of lancet: save answers with --json"
+            ));
+            if is_answer {
+                continue;
+            }
+            // Whatever it is, it is not read to its end.
+            return Ok(flaws.told());
         };
+        is_answer = true;
         let is_last = record.role() == Role::Losses;
         answer.add(record);
         if is_last {
-            let whole = std::mem::take(&mut answer);
-            if let Some(kind) = whole.without_table() {
-                let flaw = format!("there is no table for records `{kind}` (docs/schema.md)");
-                return Ok(Some(flaw));
-            }
-            hand_on(whole, given, take)?;
-            has_ended = true;
+            end(std::mem::take(&mut answer), given, take, &mut flaws)?;
         }
     }
-    match (answer.is_empty(), has_ended) {
-        (false, _) => cut(answer, given, take),
-        (true, true) => Ok(None),
-        (true, false) => Ok(Some("it is empty".to_owned())),
+    if !answer.is_empty() {
+        flaws.add("it was cut off: what is there is exported, and column `lost` is null".into());
+        if answer.without_table().is_none() {
+            hand_on(answer, given, take)?;
+        }
+    } else if !is_answer {
+        flaws.add("it is empty".into());
+    }
+    Ok(flaws.told())
+}
+
+/// Hands on an answer that is whole, or says why not: others may stand behind it.
+fn end(answer: Answer, given: &Given, take: Take<'_>, flaws: &mut Flaws) -> io::Result<()> {
+    match answer.without_table() {
+        Some(kind) => {
+            flaws.add(format!(
+                "there is no table for records `{kind}` (docs/schema.md)"
+            ));
+            Ok(())
+        }
+        None => hand_on(answer, given, take),
     }
 }
 
-/// Hands on as much as there is of an answer without its end.
-fn cut(answer: Answer, given: &Given, take: Take<'_>) -> io::Result<Option<Flaw>> {
-    if answer.without_table().is_none() {
-        hand_on(answer, given, take)?;
+/// What is wrong in one file: the first of it, and how much more there is.
+#[derive(Default)]
+struct Flaws {
+    first: Vec<String>,
+    more: u64,
+}
+
+impl Flaws {
+    fn add(&mut self, flaw: String) {
+        const MOST: usize = 3;
+        match self.first.len() < MOST {
+            true => self.first.push(flaw),
+            false => self.more += 1,
+        }
     }
-    let text = "it was cut off: what is there is exported, and column `lost` is null";
-    Ok(Some(text.to_owned()))
+
+    fn told(mut self) -> Option<Flaw> {
+        if self.more > 0 {
+            self.first
+                .push(format!("and {} more such lines", self.more));
+        }
+        (!self.first.is_empty()).then(|| self.first.join("; "))
+    }
 }
 
 fn hand_on(answer: Answer, given: &Given, take: Take<'_>) -> io::Result<()> {

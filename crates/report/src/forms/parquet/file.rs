@@ -8,8 +8,9 @@
 //! line. The crate `parquet` was tried: it brings 14 crates, with zstd's C library, and three quarters of a minute of a core to each clean build; of all it does
 //! this is one way to write. A test has DuckDB read it.
 
+use super::cells::Cell;
 use super::pages::{Chunk, Part, chunk};
-use super::rows::{Cell, Rows};
+use super::rows::Rows;
 use super::schema::{Column, Kind, SCHEMA, Table};
 use super::thrift::{Struct, Type, of_bytes, of_number};
 
@@ -44,10 +45,8 @@ struct Written {
 pub(super) fn bytes(mut all: Rows) -> Vec<u8> {
     let table = all.table;
     let order: Vec<usize> = sorted_by(table).collect();
-    all.rows.sort_by(|a, b| {
-        let key = |row: &'_ [Cell]| order.iter().map(|at| row[*at].clone()).collect::<Vec<_>>();
-        key(a).cmp(&key(b))
-    });
+    let key = |row: &Vec<Cell>| order.iter().map(|at| row[*at].clone()).collect::<Vec<_>>();
+    all.rows.sort_by_cached_key(key);
     let leaves = leaves(table);
     let mut bytes = b"PAR1".to_vec();
     let mut groups: Vec<(usize, Vec<Written>)> = Vec::new();

@@ -5,6 +5,7 @@
 //! records → rows (by schema) → pages of columns, metadata (by thrift) → file
 //! ```
 
+mod cells;
 mod export;
 mod file;
 mod form;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::rows::{Cell, Frame};
+use super::cells::{Cell, Frame};
 use super::thrift::{Struct, Type, of_bytes, of_number, varint};
 
 /// Rows of a page.
@@ -217,6 +217,7 @@ impl Chunk {
 
     /// Adds a page of this kind, whose own head is this field.
     fn page(&mut self, kind: i32, bytes: &[u8], field: u8, own: Struct) {
+        // Below 2 GiB, because the rows of an answer have 1 GiB at most (`rows`): no length is cut here.
         let packed = compress_to_vec(bytes, CompressionLevel::Fastest);
         let head = Struct::default()
             .integer(1, kind)

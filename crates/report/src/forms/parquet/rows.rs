@@ -1,9 +1,13 @@
 //! Records become rows: an answer is taken record by record, and is at its end what stands in each table. Used by `export` and `form`.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use twox_hash::XxHash3_128;
 
+use super::cells::{
+    Cell, Frame, LONGEST_COMMON, cell, count, cut, frame, integer, program, stack_id, text,
+};
 use super::schema::{CAPTURE, COMMONS, Kind, SCHEMA, STACK, TABLES, Table};
 use crate::forms::record::{Record, Role, Value};
 
@@ -11,27 +15,11 @@ use crate::forms::record::{Record, Role, Value};
 /// was lost is its last record.
 const MOST_ROWS: usize = 100_000;
 
+/// So many bytes of them, of which no page of a column has more: a page may have 2 GiB (`pages`).
+const MOST_BYTES: usize = 1 << 30;
+
 /// So many sentences of an answer are kept.
 const MOST_SENTENCES: usize = 1000;
-
-/// A value in a row.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cell {
-    Null,
-    Integer(i64),
-    Flag(bool),
-    Text(String),
-    Texts(Vec<String>),
-    Frames(Vec<Frame>),
-}
-
-/// A frame of a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Frame {
-    pub function: Option<String>,
-    pub file: Option<String>,
-    pub line: Option<i64>,
-}
 
 /// What the answers do not say, by who exports them.
 #[derive(Clone, Debug, Default)]
@@ -79,13 +67,20 @@ struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     captures: Vec<Capture>,
+    /// Where in `captures` a process is.
+    pids: HashMap<i64, usize>,
     /// The process that records without one are of, in `captures`; `None`: the sum of several.
     at: Option<usize>,
     table: Option<&'static Table>,
     mark: Option<Record>,
     /// Each with the process that it is of; `None`: of all.
     rows: Vec<(Option<usize>, Vec<Cell>)>,
-    stacks: BTreeMap<String, Vec<Frame>>,
+    /// By the process that they are of, as `rows`, and their number.
+    stacks: BTreeMap<(Option<usize>, String), Vec<Frame>>,
+    /// How many bytes rows and stacks have.
+    bytes: usize,
+    /// Rows that are left out, and of no one process.
+    left_out: i64,
     /// Rows for which there is no table, by the kind of the first.
     foreign: Option<String>,
     /// Lines that are no records.
@@ -110,6 +105,11 @@ impl Answer {
     /// A line that is no record stood among them.
     pub fn message(&mut self) {
         self.messages += 1;
+    }
+
+    /// The same, unless the answer has not begun.
+    pub fn message_within(&mut self) {
+        self.messages += i64::from(!self.is_empty());
     }
 
     /// Whether nothing was read yet.
@@ -142,8 +142,7 @@ impl Answer {
     }
 
     fn of_pid(&mut self, pid: i64) -> usize {
-        let known = |one: &Capture| one.pid == Some(pid);
-        self.captures.iter().position(known).unwrap_or_else(|| {
+        *self.pids.entry(pid).or_insert_with(|| {
             self.captures.push(Capture {
                 pid: Some(pid),
                 ..Capture::default()
@@ -226,15 +225,17 @@ impl Answer {
     }
 
     fn left_out(&mut self, record: &Record, rows: i64) {
-        if let Ok(Some(at)) = self.of(record) {
-            let sum = &mut self.captures[at].left_out;
-            *sum = sum.saturating_add(rows);
-        }
+        let sum = match self.of(record) {
+            Ok(Some(at)) => &mut self.captures[at].left_out,
+            Ok(None) => &mut self.left_out,
+            Err(()) => return,
+        };
+        *sum = sum.saturating_add(rows);
     }
 
     fn row(&mut self, table: &'static Table, record: &Record) {
         let Ok(of) = self.of(record) else { return };
-        if self.rows.len() >= MOST_ROWS {
+        if self.rows.len() >= MOST_ROWS || self.bytes >= MOST_BYTES {
             self.left_out(record, 1);
             return;
         }
@@ -244,8 +245,13 @@ impl Answer {
         let mut cells = vec![Cell::Null; COMMONS];
         for column in table.columns {
             let value = self.value(record, column.from);
-            cells.push(self.cell(column.kind, column.name, record, &value));
+            let cell = match column.kind {
+                Kind::Stack => self.stack(of, &value),
+                kind => cell(kind, column.name, record, &value),
+            };
+            cells.push(cell);
         }
+        self.bytes += cells.iter().map(Cell::bytes).sum::<usize>();
         self.rows.push((of, cells));
     }
 
@@ -259,34 +265,18 @@ impl Answer {
         known.next().cloned().unwrap_or(Value::Null)
     }
 
-    fn cell(&mut self, kind: Kind, name: &str, record: &Record, value: &Value) -> Cell {
-        let cell = match kind {
-            _ if name == "record" => Some(Cell::Text(record.kind.clone())),
-            Kind::Text => text(value).map(Cell::Text),
-            Kind::Integer => integer(value).map(Cell::Integer),
-            Kind::Flag => match value {
-                Value::Bool(yes) => Some(Cell::Flag(*yes)),
-                _ => None,
-            },
-            Kind::Texts => match value {
-                Value::List(all) => Some(Cell::Texts(all.iter().map(in_short).collect())),
-                _ => None,
-            },
-            Kind::Stack => self.stack(value).map(Cell::Text),
-            Kind::Frames => None,
-        };
-        cell.unwrap_or(Cell::Null)
-    }
-
-    /// The number of a stack, which is kept.
-    fn stack(&mut self, value: &Value) -> Option<String> {
+    /// The number of a stack of a process, which is kept.
+    fn stack(&mut self, of: Option<usize>, value: &Value) -> Cell {
         let frames: Vec<Frame> = value.items().iter().map(frame).collect();
         if frames.is_empty() {
-            return None;
+            return Cell::Null;
         }
         let id = stack_id(&frames);
-        self.stacks.entry(id.clone()).or_insert(frames);
-        Some(id)
+        let stack = self.stacks.entry((of, id.clone()));
+        if let Entry::Vacant(new) = stack {
+            self.bytes += new.insert(frames).iter().map(Frame::bytes).sum::<usize>();
+        }
+        Cell::Text(id)
     }
 
     /// What stands in each table, that of the answer first. Without the record of the losses it was cut off.
@@ -296,14 +286,16 @@ impl Answer {
         };
         let mut programs = self.captures.iter().map(|capture| &capture.program);
         let first = programs.next().cloned().flatten();
+        let same = first.filter(|name| programs.all(|one| one.as_ref() == Some(name)));
+        let rows = std::mem::take(&mut self.rows);
+        let of_none = rows.iter().filter(|(of, _)| of.is_none()).count();
         let several = Capture {
-            program: first.filter(|name| programs.all(|one| one.as_ref() == Some(name))),
-            rows: i64::try_from(self.rows.len()).unwrap_or(i64::MAX),
+            program: same,
+            rows: i64::try_from(of_none).unwrap_or(i64::MAX),
+            left_out: self.left_out,
             ..Capture::default()
         };
-        let rows = std::mem::take(&mut self.rows);
-        let of_none = rows.iter().any(|(of, _)| of.is_none()) || self.captures.is_empty();
-        if of_none {
+        if of_none != 0 || self.left_out != 0 || self.captures.is_empty() {
             self.captures.push(several);
         }
         let last = self.captures.len().saturating_sub(1);
@@ -322,7 +314,7 @@ impl Answer {
         };
         let mut all = vec![rows, self.captures_of(table, &common)];
         if !self.stacks.is_empty() {
-            all.push(self.stacks_of(&common[last]));
+            all.push(self.stacks_of(&common));
         }
         all
     }
@@ -341,7 +333,10 @@ impl Answer {
         let service = given.service.clone().or(capture.program.clone());
         // Never null, so that it can be joined.
         let service = service.or_else(|| Some("unknown".to_owned()));
-        let text = |text: Option<String>| text.map_or(Cell::Null, Cell::Text);
+        let text = |text: Option<String>| {
+            let text = text.map(|text| cut(&text, LONGEST_COMMON));
+            text.map_or(Cell::Null, Cell::Text)
+        };
         let integer = |number: Option<i64>| number.map_or(Cell::Null, Cell::Integer);
         vec![
             Cell::Text(id),
@@ -378,78 +373,16 @@ impl Answer {
         }
     }
 
-    fn stacks_of(&self, common: &[Cell]) -> Rows {
-        let rows = self.stacks.iter().map(|(id, frames)| {
+    fn stacks_of(&self, common: &[Vec<Cell>]) -> Rows {
+        let last = common.len().saturating_sub(1);
+        let rows = self.stacks.iter().map(|((of, id), frames)| {
             let own = [Cell::Text(id.clone()), Cell::Frames(frames.clone())];
-            common.iter().cloned().chain(own).collect()
+            let common = common[of.unwrap_or(last)].iter();
+            common.cloned().chain(own).collect()
         });
         Rows {
             table: &STACK,
             rows: rows.collect(),
         }
     }
-}
-
-/// The number of a stack, made of its frames alone, so that it is the same wherever the stack is seen.
-fn stack_id(frames: &[Frame]) -> String {
-    let mut bytes = Vec::new();
-    for frame in frames {
-        for text in [&frame.function, &frame.file] {
-            // A text and none differ, and no byte of UTF-8 is 0xff.
-            bytes.extend_from_slice(text.as_deref().unwrap_or("").as_bytes());
-            bytes.push(if text.is_some() { 0xff } else { 0xfe });
-        }
-        bytes.extend_from_slice(&frame.line.unwrap_or(0).to_le_bytes());
-    }
-    format!("{:032x}", XxHash3_128::oneshot(&bytes))
-}
-
-/// A frame that is a place, or a text.
-fn frame(value: &Value) -> Frame {
-    match value {
-        Value::Text(text) => Frame {
-            function: Some(text.clone()),
-            ..Frame::default()
-        },
-        place => Frame {
-            function: text(place.item("qualified")).or_else(|| text(place.item("function"))),
-            file: text(place.item("path")),
-            line: integer(place.item("line")),
-        },
-    }
-}
-
-/// An entry of a list in short: the values of its fields but the address, `hash of Hash`.
-fn in_short(value: &Value) -> String {
-    let said = |name: &str| text(value.item(name));
-    match (said("by"), said("type"), said("from"), said("value")) {
-        (Some(by), Some(kind), _, _) => format!("{by} → {kind}"),
-        (_, _, Some(from), Some(value)) => format!("{from}: {value}"),
-        _ => value.cell(),
-    }
-}
-
-/// The name of the program, without its arguments, which may have secrets.
-fn program(command: &Value) -> Option<String> {
-    let words: Vec<String> = command.items().iter().map(Value::cell).collect();
-    Some(crate::text::program(&words).to_owned()).filter(|name| !name.is_empty())
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::Text(text) => Some(text.clone()),
-        _ => None,
-    }
-}
-
-/// A number; one that is larger than a column can have is as large as that can be.
-fn integer(value: &Value) -> Option<i64> {
-    match value {
-        Value::Number(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
-        _ => None,
-    }
-}
-
-fn count(value: &Value) -> i64 {
-    integer(value).unwrap_or(0)
 }

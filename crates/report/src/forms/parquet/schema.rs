@@ -134,7 +134,7 @@ pub(super) static COMMON: [Column; COMMONS] = [
     integer(
         "left_out",
         &[],
-        "How many rows are not here: `--top` and `--min` cut them off, or they were more than 100,000",
+        "How many rows are not here: `--top` and `--min` cut them off, or they were more than 100,000, or 1 GiB",
     ),
 ];
 

@@ -2,8 +2,9 @@
 
 use std::io::{self, Cursor};
 
+use super::cells::Cell;
 use super::export::each;
-use super::rows::{Cell, Rows};
+use super::rows::Rows;
 use super::schema::{CAPTURE, Column, Kind, STACK, TABLES, Table};
 use super::*;
 
@@ -205,6 +206,46 @@ fn what_is_no_answer_is_named() {
     let (all, flaw) = files(&format!("{}rubbish\n", mem(7, "")), &Given::default());
     assert_eq!(all.len(), 3);
     assert!(flaw.is_some_and(|flaw| flaw.starts_with("line 10 is no record")));
+}
+
+/// What stands behind an answer without a table, and around a line that is no record, is exported.
+#[test]
+fn one_flaw_hides_nothing() {
+    let odd = "{\"record\":\"call\",\"pid\":7}\n{\"record\":\"losses\",\"losses\":[],\"more\":0}\n";
+    let (all, flaw) = files(
+        &format!("{}{odd}{}", mem(7, ""), mem(8, "")),
+        &Given::default(),
+    );
+    assert_eq!(all.len(), 6);
+    assert!(flaw.is_some_and(|flaw| flaw.starts_with("there is no table for records `call`")));
+    let text = mem(7, "");
+    let (first, rest) = text.split_at(text.find(r#"{"record":"leak""#).expect("a row"));
+    let (all, flaw) = files(&format!("{first}a message\n{rest}"), &Given::default());
+    assert_eq!(read(&all[0], &["lost"]), ["1"; 4]);
+    assert!(flaw.is_some_and(|flaw| flaw.starts_with("line 4 is no record")));
+}
+
+/// Of two processes each has its own stacks, also where they are the same, and rows without a process count where they are left out.
+#[test]
+fn stacks_are_of_their_process() {
+    let text = mem(7, "");
+    let (first, _) = text.split_at(text.find(r#"{"record":"losses""#).expect("an end"));
+    let (all, _) = files(&format!("{first}{}", mem(8, "")), &Given::default());
+    assert_eq!(read(&all[2], &["pid"]), ["7", "8"]);
+    let ids = |file: &(String, Rows)| read(file, &["capture_id", "stack_id"]);
+    let of_rows = ids(&all[0]);
+    assert!(ids(&all[2]).iter().all(|id| of_rows.contains(id)));
+}
+
+#[test]
+fn texts_are_cut() {
+    let long = format!("\"type\":\"{}\"", "é".repeat(40_000));
+    let text = mem(7, "").replace("\"type\":\"Hash\"", &long);
+    let (all, flaw) = files(&text, &Given::default());
+    assert_eq!(flaw, None);
+    // With its quotation marks.
+    let lengths = read(&all[0], &["type"]);
+    assert!(lengths.iter().any(|text| text.len() == 2 + (1 << 16)));
 }
 
 /// Whatever stands in a file of answers: no panic.
