@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "securerandom"
 require_relative "trace"
 
 module Lancet
@@ -16,7 +17,9 @@ module Lancet
     CREATED = /\A\{"created":(\d+)/.freeze
     # Bytes of a file of another process.
     LARGEST = 8 << 20
-    private_constant :KEPT, :BEFORE, :ROUTES, :PARTS, :CREATED, :LARGEST
+    # What a process was writing for so many seconds, it does not write any more.
+    WRITTEN = 3600
+    private_constant :KEPT, :BEFORE, :ROUTES, :PARTS, :CREATED, :LARGEST, :WRITTEN
 
     # A trace, and the figures of its route before it: seconds of wall clock and processor, objects.
     Entry = Struct.new(:id, :trace, :route, :objects, :before)
@@ -36,7 +39,7 @@ module Lancet
       created = objects && objects[CREATED, 1].to_i
       @lock.synchronize do
         route = Recent.clean(trace.route || Recent.route(trace.request))
-        @entries.unshift(Entry.new("#{Process.pid}-#{@last += 1}", trace, route, objects, figures_of(route).dup))
+        @entries.unshift(Entry.new("#{word}-#{@last += 1}", trace, route, objects, figures_of(route).dup))
         @entries.pop if @entries.size > KEPT
         seen = figures_of(route)
         seen << [trace.seconds, trace.cpu, created]
@@ -53,6 +56,7 @@ module Lancet
       File.open("#{name}.part", File::WRONLY | File::CREAT | File::EXCL, 0o600) { |file| file.write(text) }
       File.rename("#{name}.part", "#{name}.json")
       files.drop(KEPT).each { |path| File.unlink(path) }
+      Dir[File.join(@folder, "*.part")].each { |path| File.unlink(path) if File.mtime(path) < Time.now - WRITTEN }
     rescue Errno::ENOENT
       # Another process has taken away an old one first.
       nil
@@ -100,6 +104,12 @@ module Lancet
 
     private
 
+    # Of this process alone: its number may be that of another one in another container.
+    def word
+      @word = [Process.pid, SecureRandom.hex(8)] unless @word && @word[0] == Process.pid
+      @word[1]
+    end
+
     def figures_of(route)
       @routes.shift if @routes.size >= ROUTES && !@routes.key?(route)
       @routes[route] ||= []
@@ -128,7 +138,7 @@ module Lancet
     def of_others
       return [] unless @folder
 
-      mine = /-#{Process.pid}-\d+\.json\z/
+      mine = /-#{word}-\d+\.json\z/
       files.grep_v(mine).first(KEPT).map { |path| file(path) }.compact
     end
 
