@@ -180,8 +180,9 @@ fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     let allocator = guest.allocator(tree)?;
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
-    // Those whose threads take turns.
+    // Those whose threads take turns, as those of a Python without the GIL do not.
     let language = guest.language(tree, |language| language.takes_turns);
+    let language = language.filter(|_| !guest.is_free_threaded(tree));
     let threads = guest.threads.len();
     let many = several(threads, "thread");
     let heaps = several(arenas + 1, "arena");
