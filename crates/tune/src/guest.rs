@@ -231,20 +231,6 @@ impl Guest {
         self.comm.starts_with(name) || self.maps(tree).is_ok_and(is_mapped)
     }
 
-    /// Returns whether it runs a Python without the GIL, by its name or by what is mapped: `python3.14t`, `libpython3.14t.so.1.0`.
-    pub fn is_free_threaded(&self, tree: &Tree) -> bool {
-        let is_build = |name: &str| {
-            let version = name.split_once("python3.").map_or("", |(_, rest)| rest);
-            let rest = version.trim_start_matches(|letter: char| letter.is_ascii_digit());
-            rest.len() < version.len() && (rest == "t" || rest.starts_with("t."))
-        };
-        let maps = self.maps(tree).unwrap_or_default();
-        let mut mapped = maps
-            .lines()
-            .filter_map(|line| Some(line.rsplit_once('/')?.1));
-        is_build(&self.comm) || mapped.any(is_build)
-    }
-
     /// Returns the language of this kind that it runs, if it runs one.
     pub fn language(&self, tree: &Tree, is_so: fn(&Description) -> bool) -> Option<Language> {
         let all = Language::ALL.iter().copied();
