@@ -47,7 +47,7 @@ impl<'a> Process<'a> {
 pub struct Language<'a> {
     /// `Ruby`, `Python`, `Perl` or `PHP`.
     pub name: &'a str,
-    /// Its version: `3.1.2`; null: not known.
+    /// Its version: `3.1.2`, of a Python without the GIL `3.14.7 (free-threaded)`; null: not known.
     pub version: Option<&'a str>,
 }
 

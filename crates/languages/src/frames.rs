@@ -5,6 +5,7 @@
 //! A language's reader says which function that is and returns its frames innermost first, with the last of each run
 //! marked; crate `frames`, which combines both, needs to know nothing else of the language.
 
+mod cut;
 pub(crate) mod evidence;
 pub(crate) mod without_table;
 
@@ -12,6 +13,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+pub(crate) use cut::Cut;
 pub use evidence::{NoSources, Sources};
 pub use without_table::WithoutTable;
 
@@ -281,6 +283,18 @@ pub trait Scripts {
     /// Returns why frames were not read since that was asked last, where some were not.
     fn take_lost(&self) -> Option<String> {
         None
+    }
+
+    /// Returns whether what leads to a thread's frames may be replaced while the thread sleeps or runs: then threads are copied only while all
+    /// that run stand still, and one that sleeps is among these if [`is_torn`](Scripts::is_torn).
+    fn needs_stop(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a thread that was copied while it slept cannot be read, because others have replaced meanwhile what leads to its
+    /// frames; asked where it [`needs_stop`](Scripts::needs_stop).
+    fn is_torn(&self, _memory: &dyn Memory, _thread: &Thread) -> bool {
+        false
     }
 
     /// Returns what must be copied with this thread while the process stands, so that its frames can be read afterwards.

@@ -63,7 +63,8 @@ enum {
 enum { LANCET_STATE_SUSPENDED = 1, LANCET_STATE_RUNNING = 2, LANCET_STATE_DONE = 3 };
 
 /* Flags of lancet_options: the control bits of mxcsr and the x87 control word are saved and restored at each switch. The
- * flags of exceptions are the thread's. */
+ * flags of exceptions are the thread's: an x87 flag that one side has raised traps (SIGFPE) on a side whose control word
+ * enables that exception. */
 enum { LANCET_KEEP_FP = 1 };
 
 /* All fields but size may be zero: LANCET_OPTIONS_INIT. */

@@ -57,7 +57,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Sets whether the control bits of `mxcsr` and the x87 control word are saved and restored at every switch. The flags of
-    /// exceptions are the thread's, as the ABI has them.
+    /// exceptions are the thread's, as the ABI has them: an x87 flag that one side has raised traps (SIGFPE) on a side whose control word enables
+    /// that exception.
     pub const fn keep_fp(mut self, keep: bool) -> Self {
         self.fp = keep;
         self

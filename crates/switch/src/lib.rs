@@ -38,7 +38,7 @@
 //! - **What a switch keeps**: every register the ABI says a callee keeps. The control bits of `mxcsr` and the x87 control
 //!   word only with [`Builder::keep_fp`]; without it they belong to the thread, and a side that
 //!   changes them changes them for the other. Flags of floating-point exceptions, the mask of signals, thread-local storage
-//!   and errno belong to the thread. No system call is made.
+//!   and errno belong to the thread: an x87 flag that one side has raised traps on a side whose control word enables that exception. No system call is made.
 //! - **The end**: a body that returns hands over its result; one that panics has run its destructors,
 //!   and the panic goes on in the resumer. Either way the coroutine [is finished] and its stack can
 //!   be used again. Resuming it panics, [`Coroutine::try_resume`] returns an error.

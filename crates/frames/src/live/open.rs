@@ -197,7 +197,7 @@ impl Live {
             Sleepers::default()
         };
         let mut snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
-        if !wanted.running && self.note_who_needs_registers(&snapshot) {
+        if self.note_who_must_stop(&snapshot, !wanted.running) {
             let before = snapshot.stopped;
             snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
             snapshot.stopped += before;
@@ -328,9 +328,9 @@ impl Live {
         }
     }
 
-    /// Finds the sleeping threads whose stacks cannot be read without their registers; returns false if there are none. From
-    /// now on they are stopped while they sleep at the same point.
-    fn note_who_needs_registers(&mut self, snapshot: &Snapshot) -> bool {
+    /// Finds the sleeping threads whose stacks cannot be read without their registers, if `registers` may be asked for, or whose frames others have
+    /// torn while they were copied; returns false if there are none. From now on they are stopped while they sleep at the same point.
+    fn note_who_must_stop(&mut self, snapshot: &Snapshot, registers: bool) -> bool {
         let overlay = Overlay {
             copies: &snapshot.copies,
             rest: &self.memory,
@@ -344,8 +344,14 @@ impl Live {
         let mut found = false;
         for thread in &snapshot.threads {
             let sleeps_at = (thread.context.sp, thread.context.ip);
-            if snapshot.asleep.contains(&thread.tid)
-                && stack::needs_registers(&process, &mut self.unwinder, thread)
+            if !snapshot.asleep.contains(&thread.tid) {
+                continue;
+            }
+            if self
+                .vms
+                .iter()
+                .any(|vm| vm.needs_stop() && vm.is_torn(process.memory, thread))
+                || registers && stack::needs_registers(&process, &mut self.unwinder, thread)
             {
                 self.stopped_at.insert(thread.tid, sleeps_at);
                 found = true;

@@ -10,7 +10,13 @@ use crate::support::{
 };
 
 fn program() -> PathBuf {
-    compiled_from("contexts", "c/contexts.c", &["-pthread", "-lm"])
+    compiled_from("contexts", "c/contexts.c", &["-pthread", "-lm", "-ldl"])
+}
+
+/// The same, which imports what lets flags trap.
+fn program_with_traps() -> PathBuf {
+    let options = ["-DIMPORTS", "-pthread", "-lm", "-ldl"];
+    compiled_from("contexts-traps", "c/contexts.c", &options)
 }
 
 fn guest() -> Guest {
@@ -163,6 +169,29 @@ fn what_may_switch_within_signals_is_refused() {
     let output = tried(guest.pid, &["--remedy", "ucontext=quick"]);
     assert_eq!(output.code(), 1, "{output:?}");
     assert!(output.stderr.contains("ucontext=lite"), "{output:?}");
+}
+
+/// A flag that another context has raised would end a context that enables traps later, or puts an environment back: where a module may do that, `exact` alone is
+/// applied, and the guest gets no SIGFPE.
+#[test]
+fn programs_that_let_flags_trap_keep_their_flags_apart() {
+    let mut guest = Guest::ready(&mut Command::new(program_with_traps()));
+    assert_eq!(guest.answer_to("enables"), "right", "before");
+    let before = Snapshot::take(guest.pid);
+    for remedy in ["ucontext", "ucontext=strict", "ucontext=lite"] {
+        let output = tried(guest.pid, &["--remedy", remedy]);
+        assert_eq!(output.code(), 1, "{remedy}: {output:?}");
+        let said = &output.stderr;
+        assert!(said.contains(" may call fe"), "{remedy}: {said}");
+        assert!(said.contains("ucontext=exact"), "{remedy}: {said}");
+        before.holds(guest.pid, remedy);
+    }
+    done(guest.pid, &["--wait", "10s", "--remedy", "ucontext=exact"]);
+    assert_eq!(guest.answer_to("enables"), "right", "exact");
+    assert_eq!(guest.answer_to("flags"), "right", "exact");
+    done(guest.pid, &["--undo"]);
+    before.text_holds(guest.pid, "undone");
+    guest.ends_with("answer 0");
 }
 
 /// How often a process calls rt_sigprocmask while this is done.

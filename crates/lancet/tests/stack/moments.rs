@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use super::languages::FREE_THREADED;
 use crate::support::{Guest, LIMIT, chosen, lancet, run};
 
 /// Functions whose names begin with one of these call each other and no others: `a_top` calls `a_down`, which calls itself
@@ -104,7 +105,13 @@ fn is_possible(frames: &[(char, usize)]) -> bool {
 #[test]
 fn what_is_told_of_a_thread_belongs_to_one_moment() {
     for (language, option, functions, calls) in PROGRAMS {
-        for interpreter in chosen(language, "profile") {
+        let mut interpreters = chosen(language, "profile");
+        if language == FREE_THREADED.name {
+            let mut free_threaded = FREE_THREADED.interpreters();
+            free_threaded.retain(|one| !one.is_system());
+            interpreters.extend(free_threaded);
+        }
+        for interpreter in interpreters {
             let text = program(functions, calls);
             let mut command: Command = interpreter.command();
             let guest = Guest::ready(command.args([option, &text]));

@@ -10,8 +10,8 @@ use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    FoundScripts, LONGEST, Module, Placement, Script, Scripts, Sources, facts_or_return, pages_of,
-    text,
+    Cut, FoundScripts, LONGEST, Module, Placement, Script, Scripts, Sources, facts_or_return,
+    pages_of, text,
 };
 use process::pages::Pages;
 
@@ -20,6 +20,8 @@ const RUNNER: &str = Language::Perl.description().mark;
 
 struct Vm {
     facts: Facts,
+    /// Whether frames of a thread could not be read.
+    cut: Cut,
     runner: Vec<Range<u64>>,
 }
 
@@ -40,7 +42,11 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources
     };
     let facts = facts_or_return!(Facts::find(&memory, &symbol), Error);
     let runner = loaded.extent(memory, runner);
-    Some(Ok(Box::new(Vm { facts, runner })))
+    Some(Ok(Box::new(Vm {
+        facts,
+        cut: Cut::default(),
+        runner,
+    })))
 }
 
 impl Vm {
@@ -53,10 +59,15 @@ impl Vm {
         }
     }
 
-    fn walk<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Vec<Frame>> {
+    fn walk<M: Memory>(
+        &self,
+        perl: &Perl<'_, M>,
+        thread: &Thread,
+        cut: &Cut,
+    ) -> Option<Vec<Frame>> {
         let interpreter = self.interpreter(perl, thread)?;
         let frames = perl.frames(&interpreter).ok()?;
-        let mut frames: Vec<Frame> = frames.map_while(Result::ok).collect();
+        let mut frames: Vec<Frame> = cut.until_error(frames).collect();
         // A thread runs a sub, within an `eval` made by C code. The program, of which its interpreter is a copy, runs
         // on the first thread.
         let is_its_own = |frame: &Frame| frame.kind != Kind::Main && frame.enters;
@@ -72,9 +83,13 @@ impl Scripts for Vm {
         format!("Perl {}", self.facts.version())
     }
 
+    fn take_lost(&self) -> Option<String> {
+        self.cut.take(&self.language())
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
         pages_of(memory, |pages| {
-            self.walk(&Perl::new(pages, self.facts).ok()?, thread)
+            self.walk(&Perl::new(pages, self.facts).ok()?, thread, &Cut::default())
         })
     }
 
@@ -86,7 +101,7 @@ impl Scripts for Vm {
     ) -> Option<Vec<Script>> {
         let pages = Pages::new(memory);
         let perl = Perl::new(&pages, self.facts).ok()?;
-        let frames = self.walk(&perl, thread)?;
+        let frames = self.walk(&perl, thread, &self.cut)?;
         Some(
             frames
                 .into_iter()

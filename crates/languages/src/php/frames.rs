@@ -11,7 +11,7 @@ use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Coroutine, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
+    Coroutine, Cut, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
     facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
@@ -26,6 +26,8 @@ const MAIN: &str = "main stack";
 
 struct Vm {
     facts: Facts,
+    /// Whether frames of a thread could not be read.
+    cut: Cut,
     runner: Vec<Range<u64>>,
     /// The fibers that were found last, with their class.
     fibers: RefCell<Vec<(u64, u64)>>,
@@ -44,15 +46,15 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
+        cut: Cut::default(),
         runner,
         fibers: RefCell::default(),
     })))
 }
 
 /// Returns the frames of the fiber that runs now, if one does; the frames of what resumed it are on another stack.
-fn walk<M: Memory>(php: &Php<'_, M>, data: u64) -> Vec<Frame> {
-    php.frames(data)
-        .map_while(Result::ok)
+fn walk<M: Memory>(php: &Php<'_, M>, data: u64, cut: &Cut) -> Vec<Frame> {
+    cut.until_error(php.frames(data))
         .take_while(|frame| frame.kind != Kind::FiberBottom)
         .collect()
 }
@@ -71,7 +73,7 @@ impl Vm {
     ) -> Option<(u64, Vec<Frame>)> {
         let read = |object: u64, class: u64| php.fiber(object, class).ok().flatten();
         if let Some(fiber) = read(one.object, one.detail).filter(|fiber| fiber.data != 0) {
-            return Some((fiber.context, walk(php, fiber.data)));
+            return Some((fiber.context, walk(php, fiber.data, &Cut::default())));
         }
         if one.kind != MAIN {
             return None;
@@ -103,10 +105,14 @@ impl Scripts for Vm {
         format!("PHP {}", self.facts.version())
     }
 
+    fn take_lost(&self) -> Option<String> {
+        self.cut.take(&self.language())
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
         pages_of(memory, |pages| {
             let php = self.reader(pages, thread)?;
-            Some(walk(&php, php.current().ok()?))
+            Some(walk(&php, php.current().ok()?, &Cut::default()))
         })
     }
 
@@ -118,7 +124,7 @@ impl Scripts for Vm {
     ) -> Option<Vec<Script>> {
         let pages = Pages::new(memory);
         let php = self.reader(&pages, thread)?;
-        let frames = walk(&php, php.current().ok()?);
+        let frames = walk(&php, php.current().ok()?, &self.cut);
         (!frames.is_empty()).then(|| scripts(&php, &frames))
     }
 

@@ -16,8 +16,8 @@ use super::debug_offsets;
 use super::greenlet::{self, Resumed};
 use crate::frames::without_table::is_taken_away;
 use crate::frames::{
-    Copied, Coroutine, FoundScripts, LONGEST, Module, NO_TABLE, Parked, Placement, Script, Scripts,
-    Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
+    Copied, Coroutine, Cut, FoundScripts, LONGEST, Module, NO_TABLE, Parked, Placement, Script,
+    Scripts, Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -34,6 +34,10 @@ const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
 const LOCK: &[&str] = &["PyThread_acquire_lock_timed", PARKING];
 const PARKING: &str = "_PySemaphore_Wait";
 
+/// What such a thread is in. The second where it may be a lock of the VM's own, as each object and each list has one without the GIL.
+const ACQUIRE: &str = "acquire of a lock";
+const ACQUIRE_MAYBE: &str = "acquire of a lock, maybe one of the VM";
+
 const GREENLET: &str = "greenlet";
 /// Limit of the length of a chain of coroutines that wait for each other.
 const LONGEST_CHAIN: usize = 1 << 12;
@@ -42,6 +46,8 @@ struct Vm {
     facts: Facts,
     /// How it is read without a table.
     without_table: Option<WithoutTable>,
+    /// Whether frames of a thread could not be read.
+    cut: Cut,
     runner: Vec<Range<u64>>,
     /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
     /// still.
@@ -78,6 +84,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
     Some(Ok(Box::new(Vm {
         facts,
         without_table,
+        cut: Cut::default(),
         runner,
         names: RefCell::default(),
         resumed: greenlet::find(modules, memory),
@@ -113,6 +120,34 @@ impl Vm {
                 Frame { native, .. } => Placement::EndsRunAround(native),
             },
         }
+    }
+
+    /// Returns what a thread acquires that sleeps in one of [`LOCK`], and the address of that. Without the GIL the VM has many locks of its own.
+    fn acquires<M: Memory>(
+        &self,
+        python: &Python<'_, M>,
+        state: u64,
+        through: &Through,
+    ) -> (Option<&'static str>, Option<u64>) {
+        let caller = through.caller.as_deref().unwrap_or_default();
+        if !LOCK.contains(&caller) {
+            return (None, None);
+        }
+        if caller != PARKING {
+            return (Some(ACQUIRE), Some(through.argument));
+        }
+        let word = python.parked_on(through.argument).ok();
+        let function = match word {
+            Some(word) if python.is_of_state(state, word) => return (None, None),
+            Some(word) if self.facts.is_free_threaded() && !python.is_in_lock(word) => {
+                if word == 0 || python.is_of_runtime(word) {
+                    return (None, None);
+                }
+                ACQUIRE_MAYBE
+            }
+            _ => ACQUIRE,
+        };
+        (Some(function), word)
     }
 
     /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
@@ -153,6 +188,24 @@ impl Scripts for Vm {
         self.without_table.as_ref()
     }
 
+    fn take_lost(&self) -> Option<String> {
+        self.cut.take(&self.language())
+    }
+
+    /// Without the GIL: the list of the copies of a function's instructions is replaced and freed when another thread first runs the function.
+    fn needs_stop(&self) -> bool {
+        self.facts.is_free_threaded()
+    }
+
+    fn is_torn(&self, memory: &dyn Memory, thread: &Thread) -> bool {
+        let pages = Pages::new(memory);
+        let Ok(python) = Python::new(&pages, self.facts) else {
+            return false;
+        };
+        let state = state(&python, thread);
+        state.is_some_and(|state| python.frames(state).any(|frame| frame.is_err()))
+    }
+
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
         self.names.borrow_mut().clear();
         pages_of(memory, |pages| {
@@ -175,13 +228,8 @@ impl Scripts for Vm {
     ) -> Option<Vec<Script>> {
         let pages = Pages::new(memory);
         let python = Python::new(&pages, self.facts).ok()?;
-        let frames = python.frames(state(&python, thread)?);
-        Some(
-            frames
-                .map_while(Result::ok)
-                .map(|frame| self.script(&python, frame))
-                .collect(),
-        )
+        let frames = self.cut.until_error(python.frames(state(&python, thread)?));
+        Some(frames.map(|frame| self.script(&python, frame)).collect())
     }
 
     fn thread(
@@ -194,7 +242,13 @@ impl Scripts for Vm {
         let python = Python::new(&memory, self.facts).ok()?;
         let id = state(&python, thread)?;
         let function = through.function.as_deref().unwrap_or_default();
-        let waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
+        let mut waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
+        let mut turn_of = None;
+        if self.facts.has_table() && waits_for_gil {
+            turn_of = python.gil_holder(through.argument).ok().flatten();
+        }
+        // Without a GIL it is a condition of some extension, unless one was switched on and somebody has it.
+        waits_for_gil &= !self.facts.is_free_threaded() || turn_of.is_some();
         let turn = match waits_for_gil {
             true => Turn::Waits,
             false => Turn::Unknown,
@@ -206,17 +260,7 @@ impl Scripts for Vm {
                 ..VmThread::default()
             });
         }
-        let caller = through.caller.as_deref().unwrap_or_default();
-        let parks = caller == PARKING;
-        let parked_on = parks.then(|| python.parked_on(through.argument).ok());
-        let parked_on = parked_on.flatten();
-        let is_held_up = parked_on.is_some_and(|word| python.is_of_state(id, word));
-        let acquires = LOCK.contains(&caller) && !is_held_up;
-        let may_want = acquires.then_some(match parks {
-            true => parked_on,
-            false => Some(through.argument),
-        });
-        let may_want = may_want.flatten();
+        let (function, may_want) = self.acquires(&python, id, through);
         let mut holds = Vec::new();
         // An error ends the reading; the locks read until then are used.
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
@@ -226,16 +270,16 @@ impl Scripts for Vm {
             may_want,
             holds,
             turn,
-            turn_of: match waits_for_gil {
-                true => python.gil_holder(through.argument).ok().flatten(),
-                false => None,
-            },
-            function: acquires.then(|| "acquire of a lock".to_owned()),
+            turn_of,
+            function: function.map(str::to_owned),
             ..VmThread::default()
         })
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        if self.no_coroutines().is_some() {
+            return (Vec::new(), false);
+        }
         let pages = Pages::new(memory);
         let mut found = Vec::new();
         let whole = Python::new(&pages, self.facts).and_then(|python| search(&python, &mut found));

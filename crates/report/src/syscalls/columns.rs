@@ -186,7 +186,12 @@ impl Column {
             },
             Column::Errors if figures.errors == 0 => String::new(),
             Column::Errors => figures.errors.to_string(),
-            _ => name.into(),
+            // The others are what `plain` has taken them for.
+            Column::Name
+            | Column::WallTotal
+            | Column::WallShortest
+            | Column::WallLongest
+            | Column::WallMean => name.into(),
         }
     }
 }
@@ -326,7 +331,7 @@ impl FromStr for Order {
             ("nothing" | "none", _) => Ok(Order::Nothing),
             (_, Some(column)) => Ok(Order::By(column)),
             _ => Err(
-                "the orders are time, min-time, max-time, avg-time, calls, errors, name, nothing"
+                "the orders are time, min-time, max-time, avg-time, wall-total, wall-min, wall-max, wall-avg, calls, rate, errors, name, nothing"
                     .into(),
             ),
         }
@@ -354,7 +359,11 @@ impl Order {
                 Column::Calls => figures.calls.into(),
                 Column::Errors => figures.errors.into(),
                 Column::Rate => figures.calls.into(),
-                _ => 0,
+                Column::Name
+                | Column::WallTotal
+                | Column::WallShortest
+                | Column::WallLongest
+                | Column::WallMean => 0,
             };
             let by_name = column == Column::Name;
             let calls = if by_name { 0 } else { figures.calls };

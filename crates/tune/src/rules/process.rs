@@ -2,10 +2,10 @@
 
 use super::events::{SELECT_CAN, uses_select};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
-use crate::guest::Allocator;
+use crate::guest::{Allocator, Guest};
 use crate::machine::Machine;
 use crate::setting::Setting;
-use crate::tree::Cannot;
+use crate::tree::{Cannot, Tree};
 use crate::verdict::{Outcome, several};
 
 pub(super) const DESCRIPTORS: Rule = Rule {
@@ -173,6 +173,20 @@ pub(super) const ALLOCATOR: Rule = Rule {
     check: allocator,
 };
 
+/// Returns whether a process runs a Python without the GIL, by its name or by what is mapped: `python3.14t`, `libpython3.14t.so.1.0`.
+fn is_free_threaded(guest: &Guest, tree: &Tree) -> bool {
+    let is_build = |name: &str| {
+        let version = name.split_once("python3.").map_or("", |(_, rest)| rest);
+        let rest = version.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        rest.len() < version.len() && (rest == "t" || rest.starts_with("t."))
+    };
+    let maps = guest.maps(tree).unwrap_or_default();
+    let mut mapped = maps
+        .lines()
+        .filter_map(|line| Some(line.rsplit_once('/')?.1));
+    is_build(&guest.comm) || mapped.any(is_build)
+}
+
 fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     const KEY: &str = "MALLOC_ARENA_MAX";
     let guest = machine.one_process()?;
@@ -180,8 +194,9 @@ fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     let allocator = guest.allocator(tree)?;
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
-    // Those whose threads take turns.
+    // Those whose threads take turns, as those of a Python without the GIL do not.
     let language = guest.language(tree, |language| language.takes_turns);
+    let language = language.filter(|_| !is_free_threaded(guest, tree));
     let threads = guest.threads.len();
     let many = several(threads, "thread");
     let heaps = several(arenas + 1, "arena");

@@ -33,6 +33,9 @@ const ADDRESS_BEFORE_SEMAPHORE: u64 = 8;
 /// Bytes of a `PyThreadState` in which its `state` is.
 const BEGIN_OF_STATE: u64 = 64;
 
+/// More than `sizeof(_PyRuntimeState)` in all versions.
+const MOST_OF_RUNTIME: u64 = 1 << 20;
+
 /// `CO_MAXBLOCKS` (`cpython/code.h`) and `sizeof(PyTryBlock)`, which ends with `b_level`.
 const MOST_BLOCKS: u32 = 20;
 const BLOCK: u64 = 12;
@@ -82,6 +85,18 @@ impl<M: Memory> Python<'_, M> {
     /// as while garbage is collected without the GIL (`tstate_wait_attach`, `Python/pystate.c`).
     pub fn is_of_state(&self, state: u64, word: u64) -> bool {
         word.wrapping_sub(state) < BEGIN_OF_STATE
+    }
+
+    /// Returns whether the word on which a thread sleeps is that of a `_thread.lock` or `_thread.RLock`, in the object itself.
+    pub fn is_in_lock(&self, word: u64) -> bool {
+        let object = word.wrapping_sub(self.field(0, LOCK));
+        self.is_lock(object).unwrap_or(false)
+    }
+
+    /// Returns whether the word is in `_PyRuntime`, which has the first interpreter: then it is the VM's own, as the event on which it waits
+    /// for all threads to stand still (`stop_the_world`, `Python/pystate.c`).
+    pub fn is_of_runtime(&self, word: u64) -> bool {
+        word.wrapping_sub(self.facts.runtime()) < MOST_OF_RUNTIME
     }
 
     /// Returns the lock whose `__exit__` a value is: bound to it, or since 3.14 the lock itself behind the method.

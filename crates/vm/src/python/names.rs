@@ -26,7 +26,7 @@ impl<M: Memory> Python<'_, M> {
         let dict = if self.is_class(object)? {
             self.dict_of_class(object)?
         } else if self.inherits(self.type_of(object)?, self.facts().types().module)? {
-            self.memory.u64(object.wrapping_add(MODULE_DICT))?
+            self.memory.u64(self.field(object, MODULE_DICT))?
         } else {
             0
         };

@@ -169,7 +169,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns the str that a module has as its `__name__`.
     pub fn module_name(&self, module: u64) -> Result<Option<u64>, Error> {
-        match self.memory.u64(module.wrapping_add(MODULE_DICT))? {
+        match self.memory.u64(self.field(module, MODULE_DICT))? {
             0 => Ok(None),
             dict => self.value_of(dict, "__name__"),
         }

@@ -58,7 +58,8 @@ pub(super) const SEQUENCE: usize = 4128;
 /// low half, of MXCSR in the high one. 0: it finds what it has saved, as with glibc's own.
 pub(super) const MAY_DIFFER: usize = 4136;
 /// What stands there if flags belong to the thread: of x87 the inexact flag and the condition codes, which no call preserves; all six flags of MXCSR.
-/// The other flags of x87 stay with their context: one that is set traps as soon as its exception is enabled.
+/// The other flags of x87 stay with their context: one that is set traps as soon as its exception is enabled. So do these, wherefore a program
+/// that may enable them is refused (`no_traps` of this module's parent).
 pub(super) const FLAGS_OF_THREAD: u64 = 0x3f << 32 | 0x4720;
 /// A `struct rseq_cs` (include/uapi/linux/rseq.h): version, flags, start, length, address to go to; 32 bytes, aligned.
 pub(super) const DESCRIPTOR: usize = 4160;

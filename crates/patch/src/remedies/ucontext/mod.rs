@@ -10,7 +10,8 @@
 //! with each context's flags its own, as glibc has them.
 //!
 //! **What it risks.** `fetestexcept` may find a flag that another context of the thread has raised since the last switch, also after `feclearexcept`; what is cleared,
-//! computed and tested without a switch in between is right. `exact` does not do that, and costs what it costs to load flags wherever they differ. A mask that is changed by a raw `rt_sigprocmask`, past glibc, is not seen until the thread is next interrupted. In a handler that was installed with
+//! computed and tested without a switch in between is right. Such a flag traps where its exception is enabled later, or where `feupdateenv` raises it anew: a module that
+//! imports one of [`TRAPPING`] is why all but `exact` is refused; one that is loaded later, or enables traps by code of its own, is not seen. `exact` does not do that, and costs what it costs to load flags wherever they differ. A mask that is changed by a raw `rt_sigprocmask`, past glibc, is not seen until the thread is next interrupted. In a handler that was installed with
 //! `SA_NODEFER`, changes the mask, switches and then returns, the mask is taken for the one outside of it. A profiler that unwinds from within the new code, by a signal, finds no unwinding rules there.
 //!
 //! **When it refuses.** A libc whose three functions are not, byte for byte, glibc's ([`KNOWN`]: 2.31 to 2.41 as Debian builds them); a thread descriptor in which the thread's
@@ -44,7 +45,7 @@ pub(super) const REMEDY: Remedy = Remedy {
     name: NAME,
     arguments: "[=strict|exact|lite]",
     mends: "swapcontext makes a system call and reloads the x87 environment at each switch: 20 times as fast without",
-    risks: "strict keeps signal masks and refuses timers that may switch, shadow stacks, unknown builds of glibc; lite lets masks leak; both let exception flags flow between contexts, exact (strict, slower) does not",
+    risks: "strict keeps signal masks and refuses timers that may switch, shadow stacks, unknown builds of glibc; lite lets masks leak; both let exception flags flow between contexts, which may trap where a module loaded later enables traps; exact (strict, slower) does not",
     way: Way::Functions(plan),
 };
 
@@ -58,6 +59,9 @@ const KNOWN: [(&str, &[u64]); 3] = [
 /// Where glibc has the thread's id, from the thread pointer on, and the words that the new code uses.
 const TID: u64 = 0x2d0;
 const WORDS: [u64; 2] = [0x80, 0x88];
+/// Functions of libm by which an exception flag that another context has raised becomes SIGFPE: the first lets flags trap and clears none, the others raise
+/// those anew that are set.
+const TRAPPING: [&str; 3] = ["feenableexcept", "feupdateenv", "feraiseexcept"];
 /// Signals of timers: SIGALRM, SIGVTALRM, SIGPROF.
 const TIMERS: [(u32, &str); 3] = [(14, "SIGALRM"), (26, "SIGVTALRM"), (27, "SIGPROF")];
 /// The first Linux that clears `rseq_cs` for a signal only where an interrupt has led into the kernel, and not where a system call has: `rseq_signal_deliver` in
@@ -78,6 +82,9 @@ fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
             ));
         }
     };
+    if flags != 0 {
+        no_traps(guest)?;
+    }
     let sequence = if strict { sequence(guest)? } else { 0 };
     let entries: Vec<(&str, u64)> = code::entries(strict)
         .into_iter()
@@ -109,6 +116,25 @@ fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
     plan.together = true;
     plan.condition = Some(if strict { stands_strict } else { stands });
     Ok(plan)
+}
+
+/// Refuses if a module may let flags trap that another context has raised. libm itself calls none of these for its own ends.
+fn no_traps(guest: &Guest) -> Result<()> {
+    let modules = guest.functions.modules().iter();
+    let mut modules = modules.filter(|place| !is_libm(&place.name));
+    let found = modules.find_map(|place| {
+        let name = TRAPPING.iter().find(|name| place.symbols.imports(name))?;
+        Some(format!(
+            "{} may call {name}, so that a flag of one context could end another by SIGFPE: ucontext=exact leaves each context its own flags",
+            place.name
+        ))
+    });
+    found.map_or(Ok(()), |reason| Err(refused(NAME, reason)))
+}
+
+/// `libm.so.6`, or before 2.34 `libm-2.31.so`.
+fn is_libm(name: &str) -> bool {
+    name.starts_with("libm.so") || name.starts_with("libm-")
 }
 
 /// The file: two pages. `words` are where the code expects what is known of this guest only, and what that is.

@@ -157,18 +157,28 @@ fn a_php_that_serves_without_opcache_is_told() {
 
 #[test]
 fn threads_that_take_turns_need_few_arenas() {
-    let of = |comm: &str, environ: &str| {
-        let library = "1000-2000 r-xp 00000000 fe:00 7 /usr/lib/libc.so.6\n";
+    let with = |comm: &str, environ: &str, file: &str| {
+        let library = format!(
+            "1000-2000 r-xp 00000000 fe:00 7 /usr/lib/libc.so.6\n3000-4000 r-xp 00000000 fe:00 8 {file}\n"
+        );
         let stat = format!("8 (x) S 1 7 7 {}", "0 ".repeat(48));
         let files = [
-            ("proc/7/maps", library),
+            ("proc/7/maps", library.as_str()),
             ("proc/7/environ", environ),
             ("proc/7/task/8/stat", &stat),
         ];
         of_process("T30", comm, &files).0
     };
+    let of = |comm: &str, environ: &str| with(comm, environ, "/usr/lib/libz.so.1");
     assert_eq!(of("ruby\n", ""), Verdict::Consider);
     assert_eq!(of("python3\n", ""), Verdict::Consider);
     assert_eq!(of("python3\n", "MALLOC_ARENA_MAX=2\0"), Verdict::Good);
     assert_eq!(of("mariadbd\n", ""), Verdict::Good);
+    // Without the GIL they take none.
+    assert_eq!(of("python3.14t\n", ""), Verdict::Good);
+    assert_eq!(of("python3.14\n", ""), Verdict::Consider);
+    let build = |file: &str| with("python3\n", "", file);
+    assert_eq!(build("/usr/bin/python3.14t"), Verdict::Good);
+    assert_eq!(build("/usr/lib/libpython3.14t.so.1.0"), Verdict::Good);
+    assert_eq!(build("/usr/lib/libpython3.14.so.1.0"), Verdict::Consider);
 }
