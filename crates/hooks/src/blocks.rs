@@ -13,7 +13,7 @@ use std::ops::Range;
 use wire::calls::blocks::{Blocks, Book, Effect, FORGOTTEN, TALLY_BYTES, WRAPPERS, table_bytes};
 use wire::calls::{Calls, FORGET_BLOCKS, want};
 
-/// Words of a ring that are read at once; of hooks that count, rings have nothing but the names of threads.
+/// Words of a ring that are read at once; of hooks that count, rings have nothing but which threads write there.
 const MOST: u64 = 1 << 16;
 /// What is noted may take one in so many of the bytes that are left.
 const SHARE: u64 = 4;
@@ -131,16 +131,9 @@ impl Tracing {
 
     /// Returns the blocks that were counted so far.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        self.take_lines()?;
-        self.rings.blocks()
-    }
-
-    /// Reads the lines of scripts that threads have told since, before there is no more room for others.
-    pub fn take_lines(&mut self) -> Result<()> {
-        self.rings.look()?;
-        // Nothing else is in the rings of hooks that count blocks.
+        // Nothing of what is in the rings is about blocks.
         self.rings.for_each_of_ring(MOST, &mut Nothing)?;
-        Ok(())
+        self.rings.blocks()
     }
 
     /// Gives the memory of what was counted back, when no hook counts. The main thread stands still for each part of it.

@@ -20,10 +20,7 @@ mod tests;
 
 use super::hooked::Hooked;
 use super::thread::thread;
-use super::{
-    hooked::{NO_VECTORS, wanted},
-    places, pulse, ring, session, ticket,
-};
+use super::{hooked::NO_VECTORS, pulse, ring, session, ticket};
 use crate::memory::copied::Copied;
 use crate::memory::follow::own_stack;
 use crate::memory::instruction::{add, increment};
@@ -40,7 +37,7 @@ use vm::Memory;
 use wire::calls::blocks::{
     Beside, Book, Effect, FIRST_WRAPPER, WRAPPERS, is_of, site_of, size_of_block, word,
 };
-use wire::calls::{Hook, Ring, want};
+use wire::calls::{Hook, Ring};
 
 /// Calls of a thread between two looks at the heartbeat.
 const LOOK_EVERY: u64 = 256;
@@ -130,7 +127,6 @@ pub fn leave_at_once(hook: &Hook, frame: &Frame, ring: &Ring, block: u64) -> u64
         || ring.thread.load(Ordering::Relaxed) != thread
         || effect.is_storing()
         || block == 0
-        || wanted(hook) & want::PLACE != 0
     {
         return ASK;
     }
@@ -332,7 +328,7 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
     }
 }
 
-/// Handles the return of a function, whatever is missing, and where the line of a script is wanted.
+/// Handles the return of a function, whatever is missing.
 #[inline(never)]
 pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     let book = book::now();
@@ -374,10 +370,7 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
         died(tally, known);
     }
     let born = block.and_then(|block| {
-        let mut site = site_of_call(frame, |address| book::site(book, address))?;
-        if wanted(hook) & want::PLACE != 0 {
-            site = with_lines(book, site, ring);
-        }
+        let site = site_of_call(frame, |address| book::site(book, address))?;
         let place = book::word_for(book, block)?;
         let outermost = effect.is_outermost();
         Some((
@@ -394,14 +387,6 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     match born {
         Some((born, place)) => born.count(tally, place),
         None => one_more(&beside.unnoted),
-    }
-}
-
-/// The number of a site with the lines of the script that runs, if there are any and there is a number for that.
-fn with_lines(book: &Book, site: u64, ring: &Ring) -> u64 {
-    match places::current(ring) {
-        (0, _) => site,
-        (lines, _) => book::site_with_lines(book, site, ring, lines).unwrap_or(site),
     }
 }
 

@@ -8,11 +8,9 @@ use process::error::{Error, Result};
 use process::stop::Ties;
 use std::convert::Infallible;
 use std::time::Duration;
-use wire::calls::line_policy;
 
-/// Bytes of a thread's ring, in which there is nothing but who the thread is and lines of scripts: about two thousand of these, which are read
-/// ten times a second.
-const RING: u64 = 1 << 18;
+/// Bytes of a thread's ring, in which there is nothing but who the thread is.
+const RING: u64 = 1 << 16;
 /// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
 const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
@@ -24,7 +22,7 @@ fn options() -> Options {
         most_wait: MOST_WAIT,
         room: 0,
         line_tests: Vec::new(),
-        line_policy: line_policy::APPLICATION,
+        line_policy: 0,
         passed_over: 0,
         follow: false,
         system_calls_alone: false,
@@ -47,16 +45,6 @@ impl Native {
                         // The thread waits until the process has been left.
                         self.to_leave = true;
                         return Ok(true);
-                    }
-                }
-                // The VM is made: its frames can be read from now on.
-                Says::Script if ours && self.counts() => {
-                    let begun = self.tracing.script_begins().and_then(|()| self.set());
-                    if let Err(error) = begun
-                        && !error.is_left()
-                    {
-                        turn.tell(Event::Leaving(self.pid(), error.to_string()));
-                        self.to_leave = true;
                     }
                 }
                 _ => {}

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use routine::room::place;
 use wire::calls::blocks::{
     Beside, Book, FIRST_WRAPPER, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LISTED, MARKS,
-    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of, lined,
+    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of,
     table_bytes,
 };
 use wire::calls::{RINGS, Ring};
@@ -160,23 +160,6 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
         }
     }
     None
-}
-
-/// The number of a site with the lines of a script that this ring has numbered. `None` = it has none, and there are no numbers left.
-pub fn site_with_lines(book: &Book, site: u64, ring: &Ring, lines: u32) -> Option<u64> {
-    let teller = teller(book, core::ptr::from_ref(ring).addr() as u64)?;
-    self::site(book, lined(site, teller as u64, lines))
-}
-
-/// The place of a ring in [`Book::tellers`], which it gets if it has none.
-fn teller(book: &Book, ring: u64) -> Option<usize> {
-    let first = place(ring);
-    (0..RINGS).map(|step| (first + step) % RINGS).find(|at| {
-        let entry = &book.tellers[*at];
-        let order = Ordering::Relaxed;
-        let known = entry.load(order);
-        known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
-    })
 }
 
 fn new_number(book: &Book, address: u64) -> Option<u64> {
