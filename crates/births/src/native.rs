@@ -69,8 +69,8 @@ pub struct Native {
     looked: (Instant, Duration),
     /// It was silenced for a while, because lancet stood still.
     silenced: bool,
-    /// It has said that it ends, or runs another program, and was looked at then.
-    parted: bool,
+    /// When it has said that it ends, or runs another program, and was looked at.
+    parted: Option<Instant>,
     to_leave: bool,
     over: bool,
     /// The main thread of the program that was started. Of any other process none is traced between stops.
@@ -95,7 +95,7 @@ impl Native {
             lacking: Vec::new(),
             looked: (Instant::now(), Duration::ZERO),
             silenced: false,
-            parted: false,
+            parted: None,
             to_leave: false,
             over: false,
             tracee: None,
@@ -104,8 +104,8 @@ impl Native {
         }
     }
 
-    /// Finds the functions whose blocks are counted, and prepares the process for that.
-    fn family(&mut self) -> Result<Vec<Wanted>> {
+    /// Finds the functions whose blocks are counted, and prepares the process for that. Returns whose they are as well.
+    fn family(&mut self) -> Result<(Arc<str>, Vec<Wanted>)> {
         let Family {
             others,
             allocator,
@@ -122,8 +122,7 @@ impl Native {
                 text: format!("blocks of {name} are not counted: it has an allocator of its own, and those of {allocator} are counted"),
             })
             .collect();
-        self.allocator = allocator;
-        Ok(wanted)
+        Ok((allocator, wanted))
     }
 
     /// Notes which functions could not be hooked.
@@ -143,7 +142,7 @@ impl Native {
         Ok(())
     }
 
-    /// Whether its blocks are counted: a program that has just begun has no allocator yet.
+    /// Whether its blocks are counted: a program that has just begun has no allocator yet, and that of another cannot be hooked.
     fn counts(&self) -> bool {
         !self.allocator.is_empty()
     }
@@ -165,7 +164,7 @@ impl Native {
 
     /// Whether it has said that it ends or runs another program, so that the last look is what it held then.
     pub fn has_parted(&self) -> bool {
-        self.parted
+        self.parted.is_some()
     }
 
     /// Whether it had to be left before its time.
@@ -214,8 +213,18 @@ impl Native {
             });
         }
         self.counts = counts;
+        // Its main thread has ended alone, and others go on.
+        if self.parted.is_some_and(|at| at.elapsed() >= LOOKED) {
+            self.parted = None;
+        }
         self.looked = (Instant::now(), began.elapsed());
         Ok(())
+    }
+
+    /// Looks because it ends, or runs another program.
+    fn part(&mut self) {
+        let looked = self.look();
+        self.parted = looked.is_ok().then(Instant::now);
     }
 
     /// Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.

@@ -37,8 +37,8 @@ impl Native {
         for notice in &notices {
             let ours = notice.pid == self.pid();
             match notice.says {
-                Says::Ends(_) | Says::Exec if ours => self.parted = self.look().is_ok(),
-                Says::ExecFailed if ours => self.parted = false,
+                Says::Ends(_) | Says::Exec if ours && self.counts() => self.part(),
+                Says::ExecFailed if ours => self.parted = None,
                 Says::Locks { program } => {
                     if let Some(why) = self.tracing.is_locked_out(notice, program) {
                         turn.tell(Event::Leaving(self.pid(), why));
@@ -108,9 +108,11 @@ impl Native {
 
     /// Sets the hooks that count.
     fn set(&mut self) -> Result<()> {
-        let wanted = self.family()?;
+        let (allocator, wanted) = self.family()?;
         let refused = self.tracing.set(wanted)?;
-        self.note_refused(&refused)
+        self.note_refused(&refused)?;
+        self.allocator = allocator;
+        Ok(())
     }
 }
 
@@ -174,7 +176,7 @@ impl Watched for Native {
                 return;
             }
             // Whatever ends it: its memory is still there.
-            Happening::Ending if self.counts() => self.parted = self.look().is_ok(),
+            Happening::Ending if self.counts() => self.part(),
             Happening::Syscall if is_led && self.tracing.has_thread_pointer() => {
                 return self.arrive(turn);
             }

@@ -18,13 +18,15 @@ use wire::calls::blocks::{Effect, WRAPPERS};
 
 /// Where a call is made, the stack pointer is a multiple of this (System V ABI, x86-64 supplement, 3.2.2).
 const ALIGNED: i64 = 16;
+/// Where a function begins, only its return address lies below the canonical frame address.
+const AT_ENTRY: i64 = 8;
 
 /// What is known of the functions in the form of `operator new`, by address.
 #[derive(Default)]
 pub(super) struct Wrappers {
     /// Those whose frames are known, in the order in which they were found.
     pub known: Vec<Wrapper>,
-    /// Whether its frame is known.
+    /// Whether its callers are found without a hook.
     found: HashMap<u64, bool>,
 }
 
@@ -47,10 +49,12 @@ impl Wrappers {
                 }
                 let wrapper = modules
                     .as_ref()
-                    .and_then(|modules| wrapper(function.address, memory, modules, &mut tables))
-                    .filter(|_| self.known.len() < WRAPPERS);
-                self.found.insert(function.address, wrapper.is_some());
-                self.known.extend(wrapper);
+                    .and_then(|modules| wrapper(function.address, memory, modules, &mut tables));
+                // One that only jumps is nobody's caller.
+                let jumps = wrapper.as_ref().is_some_and(|wrapper| wrapper.depth == 0);
+                let told = wrapper.filter(|_| !jumps && self.known.len() < WRAPPERS);
+                self.found.insert(function.address, jumps || told.is_some());
+                self.known.extend(told);
             }
         }
         let hooked = found
@@ -92,13 +96,19 @@ fn wrapper(
     })
 }
 
-/// How far the canonical frame address is above the stack pointer at each call.
+/// How far the canonical frame address is above the stack pointer at each call; 0 = it makes none that returns into it (`operator new[]` jumps to
+/// `operator new`).
 fn depth(entry: &Described) -> Option<u64> {
-    let by_stack = entry.rows.iter().all(|row| row.base == Base::Stack);
+    if entry.rows.iter().any(|row| row.base != Base::Stack) {
+        return None;
+    }
+    if entry.rows.iter().all(|row| row.offset == AT_ENTRY) {
+        return Some(0);
+    }
     let at_calls = entry.rows.iter().map(|row| row.offset);
     let mut at_calls = at_calls.filter(|offset| offset % ALIGNED == 0);
     let depth = at_calls.next().filter(|depth| *depth > 0)?;
-    (by_stack && at_calls.all(|other| other == depth)).then_some(depth as u64)
+    at_calls.all(|other| other == depth).then_some(depth as u64)
 }
 
 #[cfg(test)]
@@ -138,6 +148,7 @@ mod tests {
         let by_frame = [(0, stack, 8), (1, stack, 16), (4, Base::Frame, 16)];
         assert_eq!(depth(&described(&by_frame)), None);
         // It makes no call but its last jump.
-        assert_eq!(depth(&described(&[(0, stack, 8)])), None);
+        assert_eq!(depth(&described(&[(0, stack, 8)])), Some(0));
+        assert_eq!(depth(&described(&[(0, stack, 8), (1, stack, 24)])), None);
     }
 }
