@@ -9,7 +9,7 @@ use process::stop::Ties;
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Bytes of a thread's ring, in which there is nothing but who the thread is.
+/// Bytes of a thread's ring, in which hooks that count blocks write nothing.
 const RING: u64 = 1 << 16;
 /// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
 const MOST_WAIT: Duration = Duration::from_millis(100);

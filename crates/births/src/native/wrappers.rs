@@ -24,14 +24,14 @@ const AT_ENTRY: i64 = 8;
 /// What is known of the functions in the form of `operator new`, by address.
 #[derive(Default)]
 pub(super) struct Wrappers {
-    /// Those whose frames are known, in the order in which they were found.
-    pub known: Vec<Wrapper>,
+    /// Those whose frames are known, in the order in which they were found; `None` = its library is unloaded.
+    pub known: Vec<Option<Wrapper>>,
     /// Whether its callers are found without a hook.
     found: HashMap<u64, bool>,
 }
 
 impl Wrappers {
-    /// Looks for such functions in libraries that have come since. Returns those whose frames are not known: they must be hooked.
+    /// Looks for such functions in libraries that have come since, and forgets those of libraries that have gone. Returns those whose frames are not known: they must be hooked.
     pub fn find(
         &mut self,
         functions: &Functions,
@@ -39,6 +39,7 @@ impl Wrappers {
         modules: impl FnOnce() -> Option<Modules>,
     ) -> Vec<Wanted> {
         let found = functions.find_in(is_library, false, |name, _| is_new(name));
+        self.keep(|address| found.iter().any(|function| function.address == address));
         let is_new = |function: &&Function| !self.found.contains_key(&function.address);
         if found.iter().any(|function| is_new(&function)) {
             let modules = modules();
@@ -54,7 +55,9 @@ impl Wrappers {
                 let jumps = wrapper.as_ref().is_some_and(|wrapper| wrapper.depth == 0);
                 let told = wrapper.filter(|_| !jumps && self.known.len() < WRAPPERS);
                 self.found.insert(function.address, jumps || told.is_some());
-                self.known.extend(told);
+                if told.is_some() {
+                    self.known.push(told);
+                }
             }
         }
         let hooked = found
@@ -63,6 +66,18 @@ impl Wrappers {
         hooked
             .map(|function| Wanted::blocks(function, Effect::takes(0).outermost()))
             .collect()
+    }
+
+    /// Forgets those that are not there any more: other code may come to lie where they were. Their places in `known` stay taken, because the
+    /// process has the numbers.
+    fn keep(&mut self, is_there: impl Fn(u64) -> bool) {
+        self.found.retain(|address, _| is_there(*address));
+        for place in &mut self.known {
+            let gone = |wrapper: &Wrapper| !is_there(wrapper.returns.start - 1);
+            if place.as_ref().is_some_and(gone) {
+                *place = None;
+            }
+        }
     }
 }
 
@@ -131,6 +146,22 @@ mod tests {
                 })
                 .collect(),
         }
+    }
+
+    /// Other code may come to lie where the library was; the numbers of others stay.
+    #[test]
+    fn those_of_a_library_that_is_unloaded_are_forgotten() {
+        let wrapper = |at: u64| Wrapper {
+            returns: at + 1..at + 50,
+            depth: 16,
+        };
+        let mut wrappers = Wrappers {
+            known: vec![Some(wrapper(1000)), Some(wrapper(2000))],
+            found: [(1000, true), (2000, true), (3000, false)].into(),
+        };
+        wrappers.keep(|address| address != 1000);
+        assert_eq!(wrappers.known, [None, Some(wrapper(2000))]);
+        assert!(!wrappers.found.contains_key(&1000) && wrappers.found.len() == 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `mem --native`: births, deaths and bytes by function, against a ledger that the program keeps itself (`fixtures/c/blocks.cpp`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -52,6 +52,14 @@ fn guest_with(program: &PathBuf, allocator: &str) -> Option<Guest> {
 fn native(pid: i32) -> Command {
     let mut command = mem(pid);
     command.arg("--native");
+    command
+}
+
+/// Starts what follows, with its report in this file.
+fn started(report: &Path) -> Command {
+    let mut command = lancet();
+    let options = ["mem", "--native", "--json", "-o"];
+    command.args(options).arg(report).arg("--");
     command
 }
 
@@ -190,11 +198,9 @@ fn a_static_program_is_counted_by_its_symbols() {
         return;
     };
     let mut static_guest = guest(&program, &[]);
-    // Its `operator new` is its own: the block is that function's.
     let before = round(&mut static_guest);
     let watch = Watch::open(native(static_guest.pid));
-    let mut after = round(&mut static_guest);
-    after.retain(|name, _| !name.starts_with("by_new"));
+    let after = round(&mut static_guest);
     let output = watch.interrupt();
     equal(&output.stdout, &since(&before, &after), "static");
     static_guest.tell("");
@@ -347,21 +353,43 @@ fn a_started_program_is_counted_to_its_end() {
             return;
         };
         let report = folder.join(&format!("report-{number}"));
-        let mut command = lancet();
-        command
-            .args(["mem", "--native", "--json", "-o"])
-            .arg(&report);
-        command.arg("--").arg(&program);
+        let mut command = started(&report);
+        command.arg(&program);
         let mut started = Guest::start("blocks", &mut command);
         started.expect("ready");
-        let mut ledger = round(&mut started);
-        // That of a static program is its own: the block is that function's.
-        ledger.retain(|name, _| flags.is_empty() || !name.starts_with("by_new"));
+        let ledger = round(&mut started);
         started.tell("");
         started.ends_with("answer 42");
         let report = std::fs::read_to_string(&report).expect("a report");
         equal(&report, &ledger, "started");
     }
+}
+
+/// A script that ends in `exec`: the next program has a watch of its own.
+#[test]
+fn a_program_that_is_run_next_is_watched_anew() {
+    let folder = TempDir::new("native-next");
+    let Some(program) = built(&folder, "g++", &[]) else {
+        return;
+    };
+    let report = folder.join("report");
+    let mut command = started(&report);
+    command.args(["sh", "-c", "exec \"$0\""]).arg(&program);
+    let mut guest = Guest::start("blocks", &mut command);
+    guest.expect("ready");
+    let ledger = round(&mut guest);
+    guest.tell("");
+    guest.ends_with("answer 42");
+    let report = std::fs::read_to_string(&report).expect("a report");
+    // What the shell held is told with a loss, because it runs another program since.
+    let last = report
+        .rfind("{\"record\":\"process\"")
+        .expect("the program's own record");
+    equal(&report[last..], &ledger, "the next");
+    let process: Value =
+        serde_json::from_str(report[last..].lines().next().unwrap_or_default()).expect("JSON");
+    let watched = process["watched_ns"].as_u64().expect("a number");
+    assert!(watched > 1_000_000, "{process}");
 }
 
 /// The program's own exit code is handed on; one without an allocator of its own runs all the same, and it is said why nothing was counted.
@@ -452,11 +480,8 @@ fn interpreters_are_counted() {
         guest.tell("");
         guest.ends_with("answer 42");
         let report = folder.join("report");
-        let mut command = lancet();
-        command
-            .args(["mem", "--native", "--json", "-o"])
-            .arg(&report);
-        command.args(["--", interpreter]);
+        let mut command = started(&report);
+        command.arg(interpreter);
         let mut started = keeps(command);
         started.tell("round");
         started.expect("done");

@@ -29,10 +29,11 @@ use core::sync::atomic::AtomicU64;
 pub struct Blocks {
     /// How far apart two blocks begin at least, as a binary logarithm: 3, 4 or 5. The command writes it before a hook counts blocks.
     pub grain: u64,
-    /// How many bytes of pages may be touched, at most. The command writes it likewise; `u64::MAX` = no blocks are counted.
-    pub most: u64,
+    /// How many bytes of pages may be touched, at most. The command writes it likewise, and again
+    /// while threads run; `u64::MAX` = no blocks are counted.
+    pub most: AtomicU64,
     /// How many bytes of addresses may be mapped, at most. The command writes it likewise.
-    pub most_mapped: u64,
+    pub most_mapped: AtomicU64,
     /// How many bytes of pages are touched in this session, at most.
     pub taken: AtomicU64,
     /// How many bytes of addresses are mapped.
@@ -42,11 +43,12 @@ pub struct Blocks {
     /// Addresses of the books that exist, by grain from [`LEAST_GRAIN`] on. A book stays, because a thread may be about to use it when the
     /// command leaves; but then its pages are given back.
     pub books: [AtomicU64; GRAINS],
-    /// Begin and end of functions that pass on what they are asked for (`operator new`): the birth is their caller's. The command writes them.
-    pub wrappers: [[u64; 2]; WRAPPERS],
+    /// Begin and end of functions that pass on what they are asked for (`operator new`): the birth is their caller's. The command writes them, also while
+    /// threads run.
+    pub wrappers: [[AtomicU64; 2]; WRAPPERS],
     /// Of each, how far above the address that a function which it has called returns to the one is that it returns to itself, less 8 bytes: so
-    /// that a search leads upward whatever is here.
-    pub depths: [u64; WRAPPERS],
+    /// that a search leads upward whatever is here; [`NO_CALLER`] = it was unloaded.
+    pub depths: [AtomicU64; WRAPPERS],
     /// How many parts have been forgotten, of all that is; [`FORGOTTEN`] = all. The command sets it to 0 and has the agent go on
     /// ([`FORGET_BLOCKS`](super::FORGET_BLOCKS)) until it is that.
     pub forgotten: AtomicU64,
@@ -54,6 +56,9 @@ pub struct Blocks {
 
 /// In [`Blocks::forgotten`]: nothing is left.
 pub const FORGOTTEN: u64 = u64::MAX;
+
+/// In [`Blocks::depths`]: farther than any search goes, so that who calls is not known.
+pub const NO_CALLER: u64 = 1 << 62;
 
 /// The least [`Blocks::grain`].
 pub const LEAST_GRAIN: u64 = 3;

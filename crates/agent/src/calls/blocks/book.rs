@@ -163,8 +163,10 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
 }
 
 fn new_number(book: &Book, address: u64) -> Option<u64> {
-    let mut wrappers = calls().blocks.wrappers.iter();
-    if let Some(number) = wrappers.position(|[from, to]| (*from..*to).contains(&address)) {
+    let is_in = |[from, to]: &[AtomicU64; 2]| {
+        (from.load(Ordering::Relaxed)..to.load(Ordering::Relaxed)).contains(&address)
+    };
+    if let Some(number) = calls().blocks.wrappers.iter().position(is_in) {
         return Some((FIRST_WRAPPER + number) as u64);
     }
     let sites = book.sites.load(Ordering::Relaxed);
@@ -268,6 +270,14 @@ pub fn make(ring: &Ring, thread: u64, session: u32) -> Option<(&'static Book, u6
     beside.thread.store(thread, Ordering::Relaxed);
     beside.session.store(session.into(), Ordering::Relaxed);
     Some((book, tally))
+}
+
+/// The tally of a place is this thread's no more, which is dead. What it has counted stays.
+pub fn forget_thread(book: &Book, place: usize, thread: u64) {
+    let tally = book.tallies[place % RINGS].load(Ordering::Acquire);
+    if tally > IN_VAIN && beside(tally).thread.load(Ordering::Relaxed) == thread {
+        beside(tally).session.store(0, Ordering::Relaxed);
+    }
 }
 
 fn make_tally(book: &Book, entry: &AtomicU64) -> Option<()> {
