@@ -14,6 +14,7 @@ ROUNDS = 5 if SCALE >= 1 else 2
 WAYS = [
     ("pair", "malloc and free at once", 30),
     ("new", "operator new and delete at once", 30),
+    ("array", "operator new[] and delete[] at once", 30),
     ("held", "65,536 blocks live", None),
 ]
 

@@ -13,7 +13,7 @@ mod family;
 mod life;
 mod wrappers;
 
-use crate::analysis::{BLOCK, Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
+use crate::analysis::{Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
 use family::Family;
 use frames::live::loaded::Modules;
 use hooks::rings::{BlockCounts, BlockSite};
@@ -27,7 +27,6 @@ use process::maps::Maps;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use wire::calls::want;
 use wrappers::Wrappers;
 
 /// Time between two looks that nobody has asked for, and how many times as long as a look it is at least.
@@ -35,6 +34,9 @@ const LOOKED: Duration = Duration::from_secs(1);
 const LOOK_SHARE: u32 = 50;
 /// Most of the places that are named; a process can make them up.
 const MOST_NAMES: usize = 1 << 17;
+
+/// In the place of a type.
+const KIND: &str = "block";
 
 /// What all processes of one run have in common.
 pub struct Shared {
@@ -57,8 +59,6 @@ pub struct Native {
     wrappers: Wrappers,
     command: Vec<String>,
     names: HashMap<u64, Arc<Frame>>,
-    /// Lines of the script, by their places in [`Rings::places`](hooks::rings::Rings::places).
-    lines: Vec<Arc<Frame>>,
     /// The counts of the last look.
     counts: BlockCounts,
     /// What was lost until the last look.
@@ -69,8 +69,8 @@ pub struct Native {
     looked: (Instant, Duration),
     /// It was silenced for a while, because lancet stood still.
     silenced: bool,
-    /// It has said that it ends, or runs another program, and was looked at then.
-    parted: bool,
+    /// When it has said that it ends, or runs another program, and was looked at.
+    parted: Option<Instant>,
     to_leave: bool,
     over: bool,
     /// The main thread of the program that was started. Of any other process none is traced between stops.
@@ -90,13 +90,12 @@ impl Native {
             allocator: "".into(),
             wrappers: Wrappers::default(),
             names: HashMap::new(),
-            lines: Vec::new(),
             counts: BlockCounts::default(),
             losses: Vec::new(),
             lacking: Vec::new(),
             looked: (Instant::now(), Duration::ZERO),
             silenced: false,
-            parted: false,
+            parted: None,
             to_leave: false,
             over: false,
             tracee: None,
@@ -105,8 +104,8 @@ impl Native {
         }
     }
 
-    /// Finds the functions whose blocks are counted, and prepares the process for that.
-    fn family(&mut self) -> Result<Vec<Wanted>> {
+    /// Finds the functions whose blocks are counted, and prepares the process for that. Returns whose they are as well.
+    fn family(&mut self) -> Result<(Arc<str>, Vec<Wanted>)> {
         let Family {
             others,
             allocator,
@@ -114,11 +113,6 @@ impl Native {
             mut wanted,
         } = Family::of(self.pid(), self.tracing.functions())?;
         wanted.extend(new(&mut self.wrappers, &self.tracing));
-        // The script's line says who has called, where a VM runs whose frames can be read.
-        if !self.tracing.vm().is_empty() && self.tracing.no_lines().is_none() {
-            let taking = wanted.iter_mut().filter(|one| one.blocks.is_taking());
-            taking.for_each(|one| one.want |= want::PLACE);
-        }
         self.tracing.prepare_blocks(grain)?;
         self.lacking = others
             .iter()
@@ -128,8 +122,7 @@ impl Native {
                 text: format!("blocks of {name} are not counted: it has an allocator of its own, and those of {allocator} are counted"),
             })
             .collect();
-        self.allocator = allocator;
-        Ok(wanted)
+        Ok((allocator, wanted))
     }
 
     /// Notes which functions could not be hooked.
@@ -149,7 +142,7 @@ impl Native {
         Ok(())
     }
 
-    /// Whether its blocks are counted: a program that has just begun has no allocator yet.
+    /// Whether its blocks are counted: a program that has just begun has no allocator yet, and that of another cannot be hooked.
     fn counts(&self) -> bool {
         !self.allocator.is_empty()
     }
@@ -171,7 +164,7 @@ impl Native {
 
     /// Whether it has said that it ends or runs another program, so that the last look is what it held then.
     pub fn has_parted(&self) -> bool {
-        self.parted
+        self.parted.is_some()
     }
 
     /// Whether it had to be left before its time.
@@ -189,15 +182,6 @@ impl Native {
         let began = Instant::now();
         let counts = self.tracing.blocks()?;
         self.name(&counts);
-        let known = self.lines.len();
-        let new = self.tracing.rings().places().iter().skip(known);
-        self.lines.extend(new.map(|line| {
-            Arc::new(Frame {
-                path: line.path.as_str().into(),
-                line: line.line,
-                method: line.name.as_str().into(),
-            })
-        }));
         let lost = self.tracing.rings().losses()?;
         self.losses.clone_from(&self.lacking);
         self.lose(Lost::Births, counts.unnoted, "blocks are not counted: there was no memory for what is noted of them, there are more places than lancet tells apart, or where the block is could not be read");
@@ -229,13 +213,22 @@ impl Native {
             });
         }
         self.counts = counts;
+        // Its main thread has ended alone, and others go on.
+        if self.parted.is_some_and(|at| at.elapsed() >= LOOKED) {
+            self.parted = None;
+        }
         self.looked = (Instant::now(), began.elapsed());
         Ok(())
     }
 
-    /// Reads the lines of scripts. Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
+    /// Looks because it ends, or runs another program.
+    fn part(&mut self) {
+        let looked = self.look();
+        self.parted = looked.is_ok().then(Instant::now);
+    }
+
+    /// Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
     fn keep_up(&mut self) -> Result<()> {
-        self.tracing.take_lines()?;
         let (at, took) = self.looked;
         if at.elapsed() >= LOOKED.max(took * LOOK_SHARE) {
             self.tracing.bound_blocks()?;
@@ -298,16 +291,6 @@ impl Native {
         }
     }
 
-    /// The function of a site, and the script's line.
-    fn frames(&self, site: &BlockSite, nowhere: &Arc<Frame>) -> Vec<Arc<Frame>> {
-        let function = self.names.get(&site.caller).unwrap_or(nowhere).clone();
-        let line = site.line.and_then(|line| self.lines.get(line));
-        [Some(function), line.cloned()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-
     /// The last look as a census; `watch` is its number, `since` when it began.
     pub fn census(&self, watch: u64, since: Instant) -> Census {
         let nowhere = Arc::new(Frame {
@@ -316,8 +299,8 @@ impl Native {
             method: "code that is not named".into(),
         });
         let site = |site: &BlockSite| SiteCount {
-            frames: self.frames(site, &nowhere),
-            kind: BLOCK.into(),
+            frames: vec![self.names.get(&site.caller).unwrap_or(&nowhere).clone()],
+            kind: KIND.into(),
             internal: false,
             counts: counts(site),
         };

@@ -10,10 +10,12 @@ use process::status_file::StatusFile;
 use process::{control_group, limits, proc_file};
 use std::mem::offset_of;
 use std::ops::Range;
-use wire::calls::blocks::{Blocks, Book, Effect, FORGOTTEN, TALLY_BYTES, WRAPPERS, table_bytes};
+use wire::calls::blocks::{
+    Blocks, Book, Effect, FORGOTTEN, NO_CALLER, TALLY_BYTES, WRAPPERS, table_bytes,
+};
 use wire::calls::{Calls, FORGET_BLOCKS, want};
 
-/// Words of a ring that are read at once; of hooks that count, rings have nothing but the names of threads.
+/// Words of a ring that are read at once; hooks that count blocks write nothing there.
 const MOST: u64 = 1 << 16;
 /// What is noted may take one in so many of the bytes that are left.
 const SHARE: u64 = 4;
@@ -75,23 +77,27 @@ impl Tracing {
     }
 
     /// Blocks that these functions take are their callers', as far as none of their calls was seen yet. Of those behind the first
-    /// [`WRAPPERS`] that is not so.
+    /// [`WRAPPERS`] that is not so. `None` = it was unloaded: a block that code at its addresses takes has no site.
     ///
     /// # Errors
     /// The process cannot be written to.
-    pub fn pass_on(&self, wrappers: &[Wrapper]) -> Result<()> {
+    pub fn pass_on(&self, wrappers: &[Option<Wrapper>]) -> Result<()> {
         for number in 0..WRAPPERS {
-            let place = offset_of!(Blocks, wrappers) + number * size_of::<[u64; 2]>();
-            let Range { start, end } = match wrappers.get(number) {
-                Some(wrapper) => {
-                    let depth = offset_of!(Blocks, depths) + number * 8;
-                    self.set_block_field(depth, wrapper.depth.saturating_sub(8))?;
-                    wrapper.returns.clone()
-                }
-                None => 0..0,
+            let begin = offset_of!(Blocks, wrappers) + number * size_of::<[u64; 2]>();
+            let depth = offset_of!(Blocks, depths) + number * size_of::<u64>();
+            let wrapper = wrappers.get(number).and_then(Option::as_ref);
+            let (Range { start, end }, above) = match wrapper {
+                Some(wrapper) => (wrapper.returns.clone(), wrapper.depth.saturating_sub(8)),
+                None => (0..0, NO_CALLER),
             };
-            self.set_block_field(place, start)?;
-            self.set_block_field(place + 8, end)?;
+            // Threads go on meanwhile, so a range that changes is empty until all of it is there.
+            let end_at = begin + size_of::<u64>();
+            if self.target.memory.word(self.block_field(begin))? != start {
+                self.set_block_field(end_at, 0)?;
+            }
+            self.set_block_field(depth, above)?;
+            self.set_block_field(begin, start)?;
+            self.set_block_field(end_at, end)?;
         }
         Ok(())
     }
@@ -131,16 +137,9 @@ impl Tracing {
 
     /// Returns the blocks that were counted so far.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        self.take_lines()?;
-        self.rings.blocks()
-    }
-
-    /// Reads the lines of scripts that threads have told since, before there is no more room for others.
-    pub fn take_lines(&mut self) -> Result<()> {
-        self.rings.look()?;
-        // Nothing else is in the rings of hooks that count blocks.
+        // Nothing of what is in the rings is about blocks.
         self.rings.for_each_of_ring(MOST, &mut Nothing)?;
-        Ok(())
+        self.rings.blocks()
     }
 
     /// Gives the memory of what was counted back, when no hook counts. The main thread stands still for each part of it.

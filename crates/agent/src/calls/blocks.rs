@@ -4,6 +4,8 @@
 //! A block's word is written before its taker knows the block, and taken away before the allocator knows that it is free. So no two threads
 //! change one word at a time, unless the program gives a block back twice, or overwrites where `posix_memalign` has stored it; then a block is
 //! counted wrong. What a thread counts is in rows of its own, each changed by one instruction, which a handler of a signal cannot split.
+//! A thread that has a dead one's address counts in that one's rows, until the dead one's ring is taken over; a call that it is in just then
+//! still adds there, and of two additions in that instant, its own and the next owner's, one may be lost. The memory is mapped whoever adds.
 //! Nothing here waits, and nothing of the guest is called.
 //!
 //! There are three ways, each of which does all that the one before does. Most calls of `malloc`, `calloc` and `free` find all they need in the
@@ -20,10 +22,7 @@ mod tests;
 
 use super::hooked::Hooked;
 use super::thread::thread;
-use super::{
-    hooked::{NO_VECTORS, wanted},
-    places, pulse, ring, session, ticket,
-};
+use super::{hooked::NO_VECTORS, pulse, ring, session, ticket};
 use crate::memory::copied::Copied;
 use crate::memory::follow::own_stack;
 use crate::memory::instruction::{add, increment};
@@ -40,7 +39,7 @@ use vm::Memory;
 use wire::calls::blocks::{
     Beside, Book, Effect, FIRST_WRAPPER, WRAPPERS, is_of, site_of, size_of_block, word,
 };
-use wire::calls::{Hook, Ring, want};
+use wire::calls::{Hook, Ring};
 
 /// Calls of a thread between two looks at the heartbeat.
 const LOOK_EVERY: u64 = 256;
@@ -130,7 +129,6 @@ pub fn leave_at_once(hook: &Hook, frame: &Frame, ring: &Ring, block: u64) -> u64
         || ring.thread.load(Ordering::Relaxed) != thread
         || effect.is_storing()
         || block == 0
-        || wanted(hook) & want::PLACE != 0
     {
         return ASK;
     }
@@ -181,7 +179,7 @@ fn is_within(ring: &Ring, beside: &Beside, stack: u64) -> bool {
 
 /// Whether blocks are what this session counts: the command has said how much memory that may take.
 pub fn are_counted() -> bool {
-    calls().blocks.most != u64::MAX
+    calls().blocks.most.load(Ordering::Relaxed) != u64::MAX
 }
 
 /// A thread is introduced, whose ring this is: a function that another one was in is none of its own.
@@ -190,6 +188,13 @@ pub fn begins(ring: &Ring, thread: u64) {
     let tally = book::now().and_then(|book| book::tally(book, ring, thread, number));
     if let Some(tally) = tally {
         book::beside(tally).taking.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A thread has died that had a ring at this place, which is taken over: another that has its address now is introduced before it counts on.
+pub fn ends(place: usize, thread: u64) {
+    if let Some(book) = book::now() {
+        book::forget_thread(book, place, thread);
     }
 }
 
@@ -210,7 +215,7 @@ fn died(tally: u64, known: u64) {
         return;
     }
     let row = book::row(tally, site_of(known));
-    // SAFETY: the rows are this thread's own and never unmapped.
+    // SAFETY: rows are never unmapped, and who adds here is this thread; but for an instant (module), in which a sum may come out too low.
     unsafe {
         increment(&raw mut (*row).dead);
         add(&raw mut (*row).dead_bytes, size_of_block(known));
@@ -221,16 +226,19 @@ fn died(tally: u64, known: u64) {
 /// functions that pass on what they are asked for.
 #[inline(always)]
 fn site_of_call(frame: &Frame, number: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-    let first = (&raw const frame.return_address).expose_provenance() as u64;
-    let mut above = 0;
+    // The routine's own search is bounded from there, too.
+    let below = (&raw const frame.return_address).expose_provenance() as u64 - 8;
+    let mut above = 8;
     while above < HIGHEST as u64 {
-        // SAFETY: the first is the frame's own; the others are in frames that the stack has above it, whose functions this call returns into.
-        let address = unsafe { *own_stack::<u64>(first + above) };
+        // SAFETY: the first is the frame's own; the others are in frames that the stack has above it, whose functions this call returns into:
+        // what was a wrapper and is unloaded leads farther than `HIGHEST`.
+        let address = unsafe { *own_stack::<u64>(below + above) };
         let number = number(address)?;
         let Some(wrapper) = number.checked_sub(FIRST_WRAPPER as u64) else {
             return Some(number);
         };
-        above = (above + 8).saturating_add(calls().blocks.depths[wrapper as usize % WRAPPERS]);
+        let depth = &calls().blocks.depths[wrapper as usize % WRAPPERS];
+        above = (above + 8).saturating_add(depth.load(Ordering::Relaxed));
     }
     None
 }
@@ -238,7 +246,7 @@ fn site_of_call(frame: &Frame, number: impl Fn(u64) -> Option<u64>) -> Option<u6
 /// Adds one to what this thread counts beside rows.
 #[inline(always)]
 fn one_more(of: &AtomicU64) {
-    // SAFETY: only this thread writes it.
+    // SAFETY: it is never unmapped; else as in `died`.
     unsafe { increment(of.as_ptr()) };
 }
 
@@ -260,7 +268,7 @@ impl Born {
         let before = place.load(Ordering::Relaxed);
         place.store(now, Ordering::Relaxed);
         let row = book::row(tally, self.site);
-        // SAFETY: the rows are this thread's own and never unmapped.
+        // SAFETY: as in `died`.
         unsafe {
             increment(&raw mut (*row).born);
             add(&raw mut (*row).born_bytes, size_of_block(now));
@@ -332,7 +340,7 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
     }
 }
 
-/// Handles the return of a function, whatever is missing, and where the line of a script is wanted.
+/// Handles the return of a function, whatever is missing.
 #[inline(never)]
 pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     let book = book::now();
@@ -374,10 +382,7 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
         died(tally, known);
     }
     let born = block.and_then(|block| {
-        let mut site = site_of_call(frame, |address| book::site(book, address))?;
-        if wanted(hook) & want::PLACE != 0 {
-            site = with_lines(book, site, ring);
-        }
+        let site = site_of_call(frame, |address| book::site(book, address))?;
         let place = book::word_for(book, block)?;
         let outermost = effect.is_outermost();
         Some((
@@ -394,14 +399,6 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
     match born {
         Some((born, place)) => born.count(tally, place),
         None => one_more(&beside.unnoted),
-    }
-}
-
-/// The number of a site with the lines of the script that runs, if there are any and there is a number for that.
-fn with_lines(book: &Book, site: u64, ring: &Ring) -> u64 {
-    match places::current(ring) {
-        (0, _) => site,
-        (lines, _) => book::site_with_lines(book, site, ring, lines).unwrap_or(site),
     }
 }
 

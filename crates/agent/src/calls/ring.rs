@@ -283,6 +283,8 @@ pub(super) fn reclaim(thread: u64) -> Option<u64> {
                 .compare_exchange(tid, TAKEN, order, Ordering::Relaxed)
                 .is_ok()
         {
+            // Before others can have its place.
+            blocks::ends(at % RINGS, block);
             entry.store(MOVED, Ordering::Release);
             ring.thread.store(thread, Ordering::Relaxed);
             ring.tid.store(UNKNOWN, Ordering::Release);

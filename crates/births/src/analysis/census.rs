@@ -27,14 +27,11 @@ pub struct Frame {
     pub method: Arc<str>,
 }
 
-/// In the place of a type: what was made is a block of the process's allocator ([`Unit::Block`]).
-pub const BLOCK: &str = "block";
-
 /// The objects of one type made at one place while we watched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteCount {
     /// Innermost first. Exactly one without `--stacks`; none when the VM made the object outside
-    /// any Ruby code. Of a [`BLOCK`] the native function, and behind it the script's line that was running, if that is known.
+    /// any Ruby code. Of a block ([`Unit::Block`]) the native function.
     pub frames: Vec<Arc<Frame>>,
     /// The name of the object's type.
     pub kind: Arc<str>,

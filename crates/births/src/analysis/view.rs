@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::analysis::census::{BLOCK, Frame, SiteCount};
+use crate::analysis::census::{Frame, SiteCount};
 use languages::owner;
 use languages::owner::APP;
 
@@ -123,8 +123,6 @@ pub enum Key {
         path: Option<Arc<str>>,
         /// The name of the method, or of the block.
         method: Arc<str>,
-        /// Of a native function that has taken a block: the script's line that was running, if that is known.
-        script: Option<Arc<Frame>>,
     },
     /// A file, with all its lines and types.
     File {
@@ -169,9 +167,6 @@ impl Key {
             By::Method => Self::Method {
                 path,
                 method: frame.map_or_else(|| NO_PLACE.into(), |frame| frame.method.clone()),
-                script: (*site.kind == *BLOCK)
-                    .then(|| site.frames.get(1).cloned())
-                    .flatten(),
             },
             By::File => Self::File { path },
             By::Gem => Self::Gem {
@@ -212,18 +207,9 @@ impl Key {
                 line: *line,
                 kind: kind.clone(),
             },
-            Self::Method {
-                path,
-                method,
-                script,
-            } => Self::Method {
+            Self::Method { path, method } => Self::Method {
                 path: path_of(path),
                 method: method.clone(),
-                script: script.as_deref().map(|line| {
-                    let path = short(&line.path).into();
-                    let line = line.clone();
-                    Arc::new(Frame { path, ..line })
-                }),
             },
             Self::File { path } => Self::File {
                 path: path_of(path),
@@ -255,20 +241,10 @@ impl fmt::Display for Key {
                 path: None, kind, ..
             } => write!(f, "{NO_PLACE}:{kind}"),
             Self::Method {
-                path,
+                path: Some(path),
                 method,
-                script,
-            } => {
-                f.write_str(method)?;
-                if let Some(path) = path {
-                    write!(f, " ({path})")?;
-                }
-                match script.as_deref() {
-                    Some(Frame { path, line: 0, .. }) => write!(f, ", from {path}"),
-                    Some(Frame { path, line, .. }) => write!(f, ", from {path}:{line}"),
-                    None => Ok(()),
-                }
-            }
+            } => write!(f, "{method} ({path})"),
+            Self::Method { path: None, method } => f.write_str(method),
             Self::File { path } => f.write_str(path.as_deref().unwrap_or(NO_PLACE)),
             Self::Gem { name } => f.write_str(name),
             Self::Type { kind } => f.write_str(kind),

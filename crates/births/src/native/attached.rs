@@ -122,10 +122,19 @@ impl Observer<Native> for Heard {
                 self.last.push(census);
             }
             // It stays watched as the next program.
-            Over::Replaced if self.started == Some(pid) => return,
+            Over::Replaced if self.started == Some(pid) => {
+                if native.counts() {
+                    let why = "it runs another program; what the last one held is not known";
+                    self.notices.push(Notice::Said(pid, why.into()));
+                }
+            }
             _ => self.notices.push(Notice::Ended(pid)),
         }
-        self.watches.remove(&pid);
+        let known = self.watches.remove(&pid);
+        if why == Over::Replaced && self.started == Some(pid) {
+            let number = known.map_or(1, |(number, _)| number + 1);
+            self.watches.insert(pid, (number, Instant::now()));
+        }
     }
 
     fn ended(&mut self, pid: i32, code: Option<i32>) {

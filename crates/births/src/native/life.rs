@@ -8,11 +8,9 @@ use process::error::{Error, Result};
 use process::stop::Ties;
 use std::convert::Infallible;
 use std::time::Duration;
-use wire::calls::line_policy;
 
-/// Bytes of a thread's ring, in which there is nothing but who the thread is and lines of scripts: about two thousand of these, which are read
-/// ten times a second.
-const RING: u64 = 1 << 18;
+/// Bytes of a thread's ring, in which hooks that count blocks write nothing.
+const RING: u64 = 1 << 16;
 /// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
 const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
@@ -24,7 +22,7 @@ fn options() -> Options {
         most_wait: MOST_WAIT,
         room: 0,
         line_tests: Vec::new(),
-        line_policy: line_policy::APPLICATION,
+        line_policy: 0,
         passed_over: 0,
         follow: false,
         system_calls_alone: false,
@@ -39,24 +37,14 @@ impl Native {
         for notice in &notices {
             let ours = notice.pid == self.pid();
             match notice.says {
-                Says::Ends(_) | Says::Exec if ours => self.parted = self.look().is_ok(),
-                Says::ExecFailed if ours => self.parted = false,
+                Says::Ends(_) | Says::Exec if ours && self.counts() => self.part(),
+                Says::ExecFailed if ours => self.parted = None,
                 Says::Locks { program } => {
                     if let Some(why) = self.tracing.is_locked_out(notice, program) {
                         turn.tell(Event::Leaving(self.pid(), why));
                         // The thread waits until the process has been left.
                         self.to_leave = true;
                         return Ok(true);
-                    }
-                }
-                // The VM is made: its frames can be read from now on.
-                Says::Script if ours && self.counts() => {
-                    let begun = self.tracing.script_begins().and_then(|()| self.set());
-                    if let Err(error) = begun
-                        && !error.is_left()
-                    {
-                        turn.tell(Event::Leaving(self.pid(), error.to_string()));
-                        self.to_leave = true;
                     }
                 }
                 _ => {}
@@ -120,9 +108,11 @@ impl Native {
 
     /// Sets the hooks that count.
     fn set(&mut self) -> Result<()> {
-        let wanted = self.family()?;
+        let (allocator, wanted) = self.family()?;
         let refused = self.tracing.set(wanted)?;
-        self.note_refused(&refused)
+        self.note_refused(&refused)?;
+        self.allocator = allocator;
+        Ok(())
     }
 }
 
@@ -186,7 +176,7 @@ impl Watched for Native {
                 return;
             }
             // Whatever ends it: its memory is still there.
-            Happening::Ending if self.counts() => self.parted = self.look().is_ok(),
+            Happening::Ending if self.counts() => self.part(),
             Happening::Syscall if is_led && self.tracing.has_thread_pointer() => {
                 return self.arrive(turn);
             }

@@ -2,13 +2,12 @@
 //! crate `births`.
 
 use super::Rings;
-use super::record::none_of;
 use inject::records::ReadRecords;
 use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
-use wire::calls::blocks::{Beside, Blocks, Book, IN_VAIN, Row, SITES, of_lined};
-use wire::calls::{Calls, NO_APPLICATION, RINGS, event_line, library_line};
+use wire::calls::blocks::{Beside, Blocks, Book, IN_VAIN, Row, SITES};
+use wire::calls::{Calls, RINGS};
 
 /// The most rows that are read at once, 128 MiB of them: all sites of 64 threads.
 const MOST_ROWS: usize = 1 << 22;
@@ -18,8 +17,6 @@ const MOST_ROWS: usize = 1 << 22;
 pub struct BlockSite {
     /// The address that its calls return to.
     pub caller: u64,
-    /// The script's line that was running, by its place in [`Rings::places`].
-    pub line: Option<usize>,
     /// Blocks that were taken.
     pub born: u64,
     /// Bytes that were asked for.
@@ -33,7 +30,7 @@ pub struct BlockSite {
 /// All that was counted of blocks in this session.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCounts {
-    /// The sites, by rising address and line.
+    /// The sites, by rising address.
     pub sites: Vec<BlockSite>,
     /// Blocks that were taken and have no site, because there was no memory or no number for one.
     pub unnoted: u64,
@@ -66,46 +63,27 @@ impl Rings {
         let births = self.sums(book)?;
         let addresses = book.wrapping_add(offset_of!(Book, addresses) as u64);
         let addresses: Vec<u64> = self.backing.memory.records(addresses, births.rows.len())?;
-        let tellers = book.wrapping_add(offset_of!(Book, tellers) as u64);
-        let tellers: Vec<u64> = self.backing.memory.records(tellers, RINGS)?;
-        let mut by_place: BTreeMap<(u64, Option<usize>), BlockSite> = BTreeMap::new();
+        let mut by_address: BTreeMap<u64, BlockSite> = BTreeMap::new();
         let none = std::iter::repeat(Row::default());
         let dead = deaths.rows.into_iter().chain(none);
-        for ((born, dead), address) in births.rows.iter().zip(dead).zip(&addresses) {
-            let (caller, line) = match of_lined(*address) {
-                None => (*address, None),
-                Some((site, teller, lines)) => {
-                    let caller = addresses.get(site as usize).copied().unwrap_or(0);
-                    (caller, self.line_of(tellers[teller], lines))
-                }
-            };
+        for ((born, dead), caller) in births.rows.iter().zip(dead).zip(addresses) {
             // A number whose address is not written yet, or is none's.
             if caller == 0 || born.born == 0 && dead.dead == 0 {
                 continue;
             }
-            let site = by_place.entry((caller, line)).or_default();
-            (site.caller, site.line) = (caller, line);
+            let site = by_address.entry(caller).or_default();
+            site.caller = caller;
             site.born = site.born.saturating_add(born.born);
             site.born_bytes = site.born_bytes.saturating_add(born.born_bytes);
             site.dead = site.dead.saturating_add(dead.dead);
             site.dead_bytes = site.dead_bytes.saturating_add(dead.dead_bytes);
         }
         Ok(BlockCounts {
-            sites: by_place.into_values().collect(),
+            sites: by_address.into_values().collect(),
             unnoted: births.unnoted,
             replaced: births.replaced,
             unread: births.unread,
         })
-    }
-
-    /// The script's line that a ring calls by these numbers.
-    fn line_of(&self, ring: u64, lines: u32) -> Option<usize> {
-        let number = match event_line(lines) {
-            NO_APPLICATION => none_of(library_line(lines)),
-            line => line,
-        };
-        let known = self.known.get(*self.by_address.get(&ring)?)?;
-        known.decoder.places.get(&number).copied()
     }
 
     /// Adds up what all threads have counted.

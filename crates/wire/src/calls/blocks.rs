@@ -29,10 +29,11 @@ use core::sync::atomic::AtomicU64;
 pub struct Blocks {
     /// How far apart two blocks begin at least, as a binary logarithm: 3, 4 or 5. The command writes it before a hook counts blocks.
     pub grain: u64,
-    /// How many bytes of pages may be touched, at most. The command writes it likewise; `u64::MAX` = no blocks are counted.
-    pub most: u64,
+    /// How many bytes of pages may be touched, at most. The command writes it likewise, and again
+    /// while threads run; `u64::MAX` = no blocks are counted.
+    pub most: AtomicU64,
     /// How many bytes of addresses may be mapped, at most. The command writes it likewise.
-    pub most_mapped: u64,
+    pub most_mapped: AtomicU64,
     /// How many bytes of pages are touched in this session, at most.
     pub taken: AtomicU64,
     /// How many bytes of addresses are mapped.
@@ -42,11 +43,12 @@ pub struct Blocks {
     /// Addresses of the books that exist, by grain from [`LEAST_GRAIN`] on. A book stays, because a thread may be about to use it when the
     /// command leaves; but then its pages are given back.
     pub books: [AtomicU64; GRAINS],
-    /// Begin and end of functions that pass on what they are asked for (`operator new`): the birth is their caller's. The command writes them.
-    pub wrappers: [[u64; 2]; WRAPPERS],
+    /// Begin and end of functions that pass on what they are asked for (`operator new`): the birth is their caller's. The command writes them, also while
+    /// threads run.
+    pub wrappers: [[AtomicU64; 2]; WRAPPERS],
     /// Of each, how far above the address that a function which it has called returns to the one is that it returns to itself, less 8 bytes: so
-    /// that a search leads upward whatever is here.
-    pub depths: [u64; WRAPPERS],
+    /// that a search leads upward whatever is here; [`NO_CALLER`] = it was unloaded.
+    pub depths: [AtomicU64; WRAPPERS],
     /// How many parts have been forgotten, of all that is; [`FORGOTTEN`] = all. The command sets it to 0 and has the agent go on
     /// ([`FORGET_BLOCKS`](super::FORGET_BLOCKS)) until it is that.
     pub forgotten: AtomicU64,
@@ -54,6 +56,9 @@ pub struct Blocks {
 
 /// In [`Blocks::forgotten`]: nothing is left.
 pub const FORGOTTEN: u64 = u64::MAX;
+
+/// In [`Blocks::depths`]: farther than any search goes, so that who calls is not known.
+pub const NO_CALLER: u64 = 1 << 62;
 
 /// The least [`Blocks::grain`].
 pub const LEAST_GRAIN: u64 = 3;
@@ -96,52 +101,14 @@ pub struct Book {
     pub list: [AtomicU64; LISTED],
     /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
     pub tallies: [AtomicU64; TALLIES],
-    /// Addresses of the rings whose numbers of script lines are in `addresses` ([`lined`]); 0 = free. An open-addressed table.
-    pub tellers: [AtomicU64; TALLIES],
     /// The addresses in `list`, by the region that each is of; 0 = there is none.
     pub tables: [AtomicU64; REGIONS],
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
     /// is from here on is of one session.
     pub found: [AtomicU64; FOUND],
-    /// The address that calls of a site return to, by number; or, of a site with a script's line, what [`lined`] makes.
+    /// The address that calls of a site return to, by number.
     pub addresses: [AtomicU64; SITES],
 }
-
-/// Bit of a number in the place of an address, of which no code of a program has it: the site is another one with a script's line.
-const LINED: u64 = 1 << 47;
-/// Bits of a line's number.
-const LINE_BITS: u32 = 13;
-/// In a line's number: no line is the application's, and the number is that of the nearest line of a library.
-const OF_NO_APPLICATION: u64 = 1 << (LINE_BITS - 1);
-
-/// What stands for a site, the place in [`Book::tellers`] of the ring whose line it is, and the lines that the ring has numbered
-/// ([`lines`](super::lines)).
-#[inline]
-pub const fn lined(site: u64, teller: u64, lines: u32) -> u64 {
-    let line = match super::event_line(lines) {
-        super::NO_APPLICATION => OF_NO_APPLICATION | super::library_line(lines) as u64,
-        line => line as u64,
-    };
-    let line = line & ((1 << LINE_BITS) - 1);
-    LINED | (site % SITES as u64) << 25 | (teller % TALLIES as u64) << LINE_BITS | line
-}
-
-/// The site, teller and lines of what [`lined`] has made; `None` = it is an address.
-#[inline]
-pub const fn of_lined(address: u64) -> Option<(u64, usize, u32)> {
-    if address & LINED == 0 {
-        return None;
-    }
-    let line = address & (OF_NO_APPLICATION - 1);
-    let lines = match address & OF_NO_APPLICATION {
-        0 => line as u32,
-        _ => super::lines(super::NO_APPLICATION, line as u32),
-    };
-    let teller = (address >> LINE_BITS) as usize % TALLIES;
-    Some(((address >> 25) % SITES as u64, teller, lines))
-}
-
-const _: () = assert!(TALLIES == 1 << (25 - LINE_BITS) && super::NO_APPLICATION < 1 << 12);
 
 /// Threads that can have a tally: as many as there are places for rings.
 pub const TALLIES: usize = 4096;
@@ -367,23 +334,6 @@ mod tests {
             assert!(words.is_multiple_of(crate::PAGE as u64));
         }
         assert!(MARKS.is_multiple_of(crate::PAGE as u64));
-    }
-
-    #[test]
-    fn a_site_with_a_line_is_told_from_an_address() {
-        let beside = crate::calls::lines(crate::calls::NO_APPLICATION, 77);
-        for (site, teller, lines) in [(1, 0, 5), (65_535, 4095, 4094), (9, 12, beside)] {
-            assert_eq!(
-                of_lined(lined(site, teller, lines)),
-                Some((site, teller as usize, lines))
-            );
-        }
-        // The nearest line beside the application's is left away.
-        assert_eq!(
-            of_lined(lined(3, 4, crate::calls::lines(8, 9))),
-            Some((3, 4, 8))
-        );
-        assert_eq!(of_lined(0x7fff_ffff_f000), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use routine::room::place;
 use wire::calls::blocks::{
     Beside, Book, FIRST_WRAPPER, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LISTED, MARKS,
-    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of, lined,
+    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of,
     table_bytes,
 };
 use wire::calls::{RINGS, Ring};
@@ -162,26 +162,11 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
     None
 }
 
-/// The number of a site with the lines of a script that this ring has numbered. `None` = it has none, and there are no numbers left.
-pub fn site_with_lines(book: &Book, site: u64, ring: &Ring, lines: u32) -> Option<u64> {
-    let teller = teller(book, core::ptr::from_ref(ring).addr() as u64)?;
-    self::site(book, lined(site, teller as u64, lines))
-}
-
-/// The place of a ring in [`Book::tellers`], which it gets if it has none.
-fn teller(book: &Book, ring: u64) -> Option<usize> {
-    let first = place(ring);
-    (0..RINGS).map(|step| (first + step) % RINGS).find(|at| {
-        let entry = &book.tellers[*at];
-        let order = Ordering::Relaxed;
-        let known = entry.load(order);
-        known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
-    })
-}
-
 fn new_number(book: &Book, address: u64) -> Option<u64> {
-    let mut wrappers = calls().blocks.wrappers.iter();
-    if let Some(number) = wrappers.position(|[from, to]| (*from..*to).contains(&address)) {
+    let is_in = |[from, to]: &[AtomicU64; 2]| {
+        (from.load(Ordering::Relaxed)..to.load(Ordering::Relaxed)).contains(&address)
+    };
+    if let Some(number) = calls().blocks.wrappers.iter().position(is_in) {
         return Some((FIRST_WRAPPER + number) as u64);
     }
     let sites = book.sites.load(Ordering::Relaxed);
@@ -285,6 +270,14 @@ pub fn make(ring: &Ring, thread: u64, session: u32) -> Option<(&'static Book, u6
     beside.thread.store(thread, Ordering::Relaxed);
     beside.session.store(session.into(), Ordering::Relaxed);
     Some((book, tally))
+}
+
+/// The tally of a place is this thread's no more, which is dead. What it has counted stays.
+pub fn forget_thread(book: &Book, place: usize, thread: u64) {
+    let tally = book.tallies[place % RINGS].load(Ordering::Acquire);
+    if tally > IN_VAIN && beside(tally).thread.load(Ordering::Relaxed) == thread {
+        beside(tally).session.store(0, Ordering::Relaxed);
+    }
 }
 
 fn make_tally(book: &Book, entry: &AtomicU64) -> Option<()> {

@@ -12,7 +12,7 @@ pub const PAGE_BYTES: u64 = wire::PAGE as u64;
 /// Counts pages that are about to be touched. `None` = they would be too many.
 pub fn charge(bytes: u64) -> Option<()> {
     let blocks = &calls().blocks;
-    within(&blocks.taken, blocks.most, bytes)
+    within(&blocks.taken, blocks.most.load(Ordering::Relaxed), bytes)
 }
 
 /// Takes back what [`charge`] has counted.
@@ -39,7 +39,11 @@ fn less(taken: &AtomicU64, bytes: u64) {
 /// Maps whole pages of zeros. `None` = there is no memory, or they would be too many.
 pub fn map(bytes: u64) -> Option<u64> {
     let blocks = &calls().blocks;
-    within(&blocks.mapped, blocks.most_mapped, bytes)?;
+    within(
+        &blocks.mapped,
+        blocks.most_mapped.load(Ordering::Relaxed),
+        bytes,
+    )?;
     let Some(made) = sys::map(bytes) else {
         less(&blocks.mapped, bytes);
         return None;

@@ -1,15 +1,18 @@
 //! The book as several threads use it, and a thread's rows.
 
 use super::book::{
-    PARTS, beside, forget_part, row, site, site_at_once, take, word_at_once, word_for,
+    PARTS, beside, forget_part, forget_thread, row, site, site_at_once, take, tally_at_once,
+    word_at_once, word_for,
 };
 use super::memory::within;
 use super::{Born, died};
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
+use routine::room::place;
 use std::collections::BTreeSet;
 use std::vec::Vec;
+use wire::calls::RINGS;
 use wire::calls::blocks::{
     Book, FIRST_WRAPPER, IN_VAIN, MARKS, REGION_SHIFT, SITES, TALLY_BYTES, size_of_block,
     table_bytes, word,
@@ -62,6 +65,22 @@ fn a_site_has_one_number_whoever_comes_first() {
         assert_eq!(known, address);
     }
     assert_eq!(site(book, 1 << 50), None, "it is no address of a program");
+}
+
+/// Another thread may have the address of a dead one.
+#[test]
+fn a_tally_is_a_dead_threads_no_more() {
+    let (book, thread) = (book(), 0x7f12_3456_7000);
+    let at = sys::map(TALLY_BYTES).expect("memory");
+    let here = place(thread) % RINGS;
+    book.tallies[here].store(at, Ordering::Relaxed);
+    beside(at).thread.store(thread, Ordering::Relaxed);
+    beside(at).session.store(3, Ordering::Relaxed);
+    assert_eq!(tally_at_once(book, thread, 3), Some(at));
+    forget_thread(book, here, thread + 64);
+    assert_eq!(tally_at_once(book, thread, 3), Some(at), "it is of another");
+    forget_thread(book, here, thread);
+    assert_eq!(tally_at_once(book, thread, 3), None);
 }
 
 #[test]

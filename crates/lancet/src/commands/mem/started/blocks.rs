@@ -21,6 +21,8 @@ pub struct Blocks {
     counted: bool,
     /// Why it could not be counted was said.
     lost: bool,
+    /// It has ended, and could not be looked at then.
+    unseen: bool,
 }
 
 impl Blocks {
@@ -32,7 +34,23 @@ impl Blocks {
             attached,
             counted: false,
             lost: false,
+            unseen: false,
         })
+    }
+
+    /// Notes and says what was reported since.
+    fn hear(&mut self, losses: &mut Losses) {
+        for notice in self.attached.notices() {
+            match notice {
+                Notice::Lost(error) => {
+                    losses.process(error);
+                    self.lost = true;
+                }
+                Notice::Said(pid, why) => losses.talk(format!("process {pid}: {why}")),
+                Notice::Ended(_) => self.unseen = true,
+                Notice::Opened { .. } => {}
+            }
+        }
     }
 }
 
@@ -43,21 +61,13 @@ impl Started for Blocks {
 
     fn poll(&mut self, heard: &mut Heard) -> (bool, Option<i32>) {
         self.attached.poll(false);
-        for notice in self.attached.notices() {
-            match notice {
-                Notice::Lost(error) => {
-                    heard.losses.process(error);
-                    self.lost = true;
-                }
-                Notice::Said(pid, why) => heard.losses.talk(format!("process {pid}: {why}")),
-                Notice::Opened { .. } | Notice::Ended(_) => {}
-            }
-        }
+        self.hear(&mut heard.losses);
         (false, self.attached.code())
     }
 
     fn census(&mut self, losses: &mut Losses) -> Vec<Census> {
         let found = self.attached.census(false);
+        self.hear(losses);
         self.counted |= !found.is_empty();
         found.iter().for_each(|census| losses.of_census(census));
         found
@@ -72,7 +82,7 @@ impl Started for Blocks {
     }
 
     fn why_nothing(&self) -> Option<String> {
-        let is_unknown = !self.counted && !self.lost;
+        let is_unknown = self.unseen || !self.counted && !self.lost;
         is_unknown.then(|| "what the program held at its end is not known".into())
     }
 }

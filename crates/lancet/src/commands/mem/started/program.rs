@@ -25,7 +25,7 @@ pub trait Started {
     /// The program's exit code, once it has ended after it was left.
     fn code(&mut self) -> Option<i32>;
 
-    /// Why nothing was counted, where nothing was.
+    /// Why nothing was counted, where nothing was, or not at the program's end.
     fn why_nothing(&self) -> Option<String>;
 }
 
