@@ -55,7 +55,7 @@ pub enum Record<'a> {
         /// frames together).
         cut: u64,
     },
-    /// A function in which threads ran.
+    /// A function in which threads ran. With `--function` those of that name and what they call are all, without waits and locks.
     Function {
         /// The function; the path of its script, or the name of its program or library. With `--by file` only this, with `--by class`,
         /// `package` and `thread` the name of that in the place of the function's.

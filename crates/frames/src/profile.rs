@@ -37,7 +37,7 @@ use crate::live::open::{Live, Look};
 use frame::{Known, MOST_FRAMES};
 use sampled::frames;
 use threads::{Did, Threads};
-use waits::{Wait, Waits};
+use waits::{ENTRY, Wait, Waits};
 
 /// The samples of many looks.
 #[derive(Clone, Debug, Default)]
@@ -275,6 +275,12 @@ impl Profile {
         let stacks = self.each_stack().map(|(frames, _)| frames);
         let with = stacks.filter(|frames| frames.iter().any(|frame| frame.function == *function));
         with.flatten().map(|frame| &frame.function).collect()
+    }
+
+    /// About as many bytes of memory as it takes.
+    pub fn memory(&self) -> usize {
+        let stacks = self.stacks.len() * ENTRY + self.frames * size_of::<u32>();
+        self.known.memory() + stacks + self.waits.memory()
     }
 
     /// The counts that a file has.

@@ -89,6 +89,11 @@ impl Known {
         })
     }
 
+    /// About as many bytes of memory as they take: each is there twice.
+    pub(super) fn memory(&self) -> usize {
+        2 * (self.bytes + self.frames.len() * size_of::<Frame>())
+    }
+
     pub(super) fn frames(&self, stack: &[u32]) -> Vec<&Frame> {
         let numbers = stack.iter();
         numbers

@@ -28,6 +28,10 @@ const MAGIC: [u8; 8] = *b"lancet-p";
 /// The version of the layout, which is read alone.
 const VERSION: u64 = 3;
 
+/// More bytes has no file: 32 MiB of names of frames that ran, as many of frames that waited, 8 MiB of waits, two million frames of stacks at some
+/// bytes each, and command lines.
+pub const MOST_BYTES: usize = 128 << 20;
+
 /// More samples nobody takes; sums of that many do not overflow.
 const MOST_SAMPLES: u64 = 1 << 48;
 
@@ -120,7 +124,7 @@ impl From<Wrong> for Error {
 /// Writes a profile.
 ///
 /// # Errors
-/// Those of `out`.
+/// Those of `out`; it would be larger than what is read.
 pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Result<()> {
     let mut bytes = MAGIC.to_vec();
     put(&mut bytes, VERSION);
@@ -158,6 +162,11 @@ pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Resul
     );
     put_waits(&mut bytes, &profile.waits);
     put_threads(&mut bytes, &profile.threads);
+    if bytes.len() > MOST_BYTES - size_of::<u32>() {
+        let most = MOST_BYTES >> 20;
+        let text = format!("the profile is larger than {most} MiB, and nobody would read it");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
     let sum = crc32fast::hash(&bytes);
     out.write_all(&bytes)?;
     out.write_all(&sum.to_le_bytes())
@@ -394,6 +403,18 @@ mod tests {
         for end in MAGIC.len() + 1..bytes.len() {
             assert_eq!(read(&bytes[..end]).unwrap_err(), Error::Damaged, "{end}");
         }
+    }
+
+    #[test]
+    fn what_would_not_be_read_is_not_written() {
+        let about = About {
+            who: "x".repeat(MOST_BYTES),
+            ..About::default()
+        };
+        let mut out = Vec::new();
+        let error = write(&Profile::default(), &about, &mut out).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(out.is_empty());
     }
 
     #[test]

@@ -125,6 +125,56 @@ fn waits_are_samples_of_the_wall() {
     );
 }
 
+/// What is shown by thread can be shown with other samples as well, as the page does.
+#[test]
+fn threads_stay_threads_with_their_waits() {
+    let mut profile = profile();
+    for (name, did, times) in [
+        ("web", Did::Ran, 70),
+        ("job", Did::Ran, 30),
+        ("job", Did::Waited, 50),
+    ] {
+        profile.threads.add(name, did, times);
+    }
+    let name = |frame: &Frame| frame.function.name.clone();
+    let own = |profile: &Profile| -> Vec<(String, u64)> {
+        let rows = profile.functions();
+        let row = |row: &Row| (row.function.name.clone(), row.own);
+        rows.iter().map(row).collect()
+    };
+    let named = |name: &str, count| (name.to_owned(), count);
+    let threads = profile.clone().grouped(By::Thread);
+    assert_eq!(own(&threads), [named("web", 70), named("job", 30)]);
+    let wall = threads.clone().shown(Mode::Wall, &name);
+    assert_eq!(own(&wall), [named("job", 80), named("web", 70)]);
+    assert_eq!((wall.samples, wall.by()), (150, By::Thread));
+    assert_eq!(
+        own(&threads.shown(Mode::Wait, &name)),
+        own(&profile.shown(Mode::Wait, &name).grouped(By::Thread))
+    );
+}
+
+/// What threads of a process waited for is not kept when it has ended.
+#[test]
+fn processes_that_are_gone_are_forgotten() {
+    let mut waits = waits::Waits::default();
+    let wait = || waits::Wait {
+        doing: "asleep in sleep".to_owned(),
+        ..waits::Wait::default()
+    };
+    for pid in [1, 2] {
+        waits.begin(pid);
+        waits.add(pid, vec![frame("nap", 2)], wait());
+        waits.end(pid);
+    }
+    for _ in 0..2 * waits::FORGOTTEN {
+        waits.begin(1);
+        assert_eq!(waits.add_again(1), Some(true));
+        waits.end(1);
+    }
+    assert_eq!(waits.last.keys().collect::<Vec<_>>(), [&1]);
+}
+
 /// What one lock is to several lines is one cause, also at looks at which it was not seen who had it.
 #[test]
 fn a_lock_is_one_cause() {
@@ -153,6 +203,7 @@ fn a_lock_is_one_cause() {
         .map(|one| (one.lock.map(|lock| &*lock.name), one.count, one.at.len()))
         .collect();
     assert_eq!(told, [(Some("m"), 3, 2), (Some("n"), 1, 1), (None, 1, 1)]);
+    assert!(causes[0].on.is_empty());
     assert_eq!(causes[0].holders, BTreeMap::from([(&frame("hold", 9), 2)]));
 }
 
@@ -255,6 +306,8 @@ fn there_is_a_bound_for_stacks_frames_and_names() {
         profile.add(vec![frame("line", at)]);
     }
     assert!(profile.known.frames.len() <= MOST_KINDS + 1);
+    let least = profile.frames * 4 + MOST_KINDS * 2 * size_of::<Frame>();
+    assert!(profile.memory() > least && Profile::default().memory() == 0);
     let mut long = Profile::default();
     for at in 0..20_000 {
         long.add(vec![frame(&format!("{at}{}", "x".repeat(4_000)), 1)]);

@@ -5,6 +5,7 @@ use super::Profile;
 use super::frame::{Frame, Kind, named};
 use super::grouped::By;
 use super::mode::Mode;
+use super::threads::Threads;
 use super::waits::is_idle;
 
 impl Profile {
@@ -45,6 +46,11 @@ impl Profile {
             *count = of_all;
         }
         shown.samples = 0;
+        if self.by == By::Thread {
+            // They have no stacks of which some could be added.
+            shown.add_threads(&self.threads);
+            return shown;
+        }
         if mode == Mode::Wall {
             for (frames, count) in self.each_stack() {
                 shown.add_times(frames.into_iter().cloned().collect(), count);
@@ -69,9 +75,9 @@ impl Profile {
         self.by
     }
 
-    /// Adds a sample for each of another profile, which has its thread for a function.
-    fn add_threads(&mut self, other: &Profile) {
-        for (name, counts) in &other.threads.0 {
+    /// Adds a sample for each of these, which has its thread for a function.
+    fn add_threads(&mut self, threads: &Threads) {
+        for (name, counts) in &threads.0 {
             let count = match self.mode {
                 Mode::Cpu => counts.ran,
                 Mode::Wall => counts.ran + counts.waited,
@@ -95,6 +101,7 @@ impl Profile {
             by,
             mode: self.mode,
             waits: self.waits.clone(),
+            threads: self.threads.clone(),
             ..Profile::default()
         };
         for (count, of_all) in grouped.counts_mut().into_iter().zip(self.counts()) {
@@ -102,7 +109,7 @@ impl Profile {
         }
         grouped.samples = 0;
         if by == By::Thread {
-            grouped.add_threads(&self);
+            grouped.add_threads(&self.threads);
             return grouped;
         }
         for (frames, count) in self.each_stack() {

@@ -14,8 +14,14 @@ use super::frame::{Frame, Function, Kind, Known, MOST_FRAMES, named};
 pub(super) const MOST_WAITS: usize = 20_000;
 pub(super) const MOST_BYTES: usize = 8 << 20;
 
+/// What threads of a process waited for is forgotten if so many looks at others follow: it has ended. One that has not is read anew.
+pub(super) const FORGOTTEN: u64 = 10_000;
+
 /// What stands for waits for which there is no room.
 const OTHERS: &str = "waits (others: too many different waits)";
+
+/// Bytes that a stack takes beside its frames, in a table of them.
+pub(super) const ENTRY: usize = 64;
 
 /// What a thread waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,8 +58,10 @@ pub struct Waits {
     pub(super) stacks: HashMap<Seen, u64>,
     /// Frames of all `stacks`.
     pub(super) frames: usize,
-    /// What each thread waited for at the last look, by process and thread.
-    last: HashMap<i32, HashMap<i32, Seen>>,
+    /// What each thread waited for at the last look, by process and thread, with the number of that look.
+    pub(super) last: HashMap<i32, (u64, HashMap<i32, Seen>)>,
+    /// How many looks have begun, at whichever process.
+    looks: u64,
     /// The same of the process that is looked at now, of the look before and of this one.
     before: HashMap<i32, Seen>,
     now: HashMap<i32, Seen>,
@@ -88,6 +96,8 @@ pub struct Cause<'a> {
     pub count: u64,
     /// The lines at which it was waited for.
     pub at: BTreeMap<&'a Frame, u64>,
+    /// [`Wait::on`], where there is one.
+    pub on: BTreeMap<&'a str, u64>,
     /// The lines at which those were that had the lock.
     pub holders: BTreeMap<&'a Frame, u64>,
 }
@@ -104,13 +114,20 @@ pub(super) fn waiting(mut frames: Vec<Frame>) -> Vec<Frame> {
 impl Waits {
     /// Begins a look at a process.
     pub(super) fn begin(&mut self, pid: i32) {
-        self.before = self.last.remove(&pid).unwrap_or_default();
+        self.looks += 1;
+        if self.looks.is_multiple_of(FORGOTTEN) {
+            let (looks, last) = (self.looks, &mut self.last);
+            last.retain(|_, (at, _)| looks - *at < FORGOTTEN);
+        }
+        let last = self.last.remove(&pid);
+        self.before = last.map(|(_, threads)| threads).unwrap_or_default();
         self.now.clear();
     }
 
     /// Ends it.
     pub(super) fn end(&mut self, pid: i32) {
-        self.last.insert(pid, std::mem::take(&mut self.now));
+        let threads = std::mem::take(&mut self.now);
+        self.last.insert(pid, (self.looks, threads));
     }
 
     /// Adds what a thread waited for at the look before, because it waits on. Returns whether it is at work; `None` if that is not known.
@@ -191,6 +208,13 @@ impl Waits {
         })
     }
 
+    /// About as many bytes of memory as they take.
+    pub(super) fn memory(&self) -> usize {
+        let stacks = self.stacks.len() * ENTRY + self.frames * size_of::<u32>();
+        let kinds = 2 * (self.bytes + self.kinds.len() * size_of::<Wait>());
+        self.known.memory() + stacks + kinds
+    }
+
     /// Returns how often a thread was seen that waited for what it had begun, and how often one that had nothing to do.
     pub fn counts(&self) -> (u64, u64) {
         let mut counts = (0, 0);
@@ -245,6 +269,9 @@ impl Waits {
             // Python shows a lock only at some looks, and calls it the function that waits at the others.
             cause.doing = cause.doing.max(&wait.doing);
             *cause.at.entry(place).or_default() += count;
+            if !wait.on.is_empty() {
+                *cause.on.entry(&wait.on).or_default() += count;
+            }
             if let Some(holder) = &wait.holder {
                 *cause.holders.entry(holder).or_default() += count;
             }
@@ -275,6 +302,7 @@ impl<'a> Cause<'a> {
             doing: &wait.doing,
             count: 0,
             at: BTreeMap::new(),
+            on: BTreeMap::new(),
             holders: BTreeMap::new(),
         }
     }
@@ -291,13 +319,15 @@ impl Wait {
             + of_holder
     }
 
-    /// Returns it as a frame below the function that waits: `waits for a mutex held at audit (cart.rb:31)`. Which thread has the lock and which
-    /// connection it is are not in it: they would part what is one cause.
+    /// Returns it as a frame below the function that waits: `waits for a mutex held at audit (cart.rb:31)`, `asleep in Lock.acquire for a lock held
+    /// at …`. Which thread has the lock and which connection it is are not in it: they would part what is one cause.
     pub(super) fn frame(&self, place: &dyn Fn(&Frame) -> String) -> Frame {
-        let held = self
-            .holder
-            .as_ref()
-            .map(|frame| format!(" held at {}", place(frame)));
+        let lock = match self.doing.starts_with("asleep ") {
+            true => " for a lock",
+            false => "",
+        };
+        let holder = self.holder.as_ref();
+        let held = holder.map(|frame| format!("{lock} held at {}", place(frame)));
         let frame = named("");
         Frame {
             function: Function {

@@ -190,6 +190,7 @@ mod tests {
             title: &about.looks,
             rows: 20,
             by_total: false,
+            function: None,
             stacks: &crate::forms::stacks::FOLDED,
         };
         let mut out = Vec::new();

@@ -27,6 +27,8 @@ pub struct Head<'a> {
     pub rows: usize,
     /// Its rows are in the order of their total shares, not of their own.
     pub by_total: bool,
+    /// Records are of the functions of this name alone, and of what they call.
+    pub function: Option<&'a str>,
     /// What shows stacks, where the format gives them.
     pub stacks: &'static StackForm,
 }

@@ -10,6 +10,7 @@
 //! ```
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use frames::profile::{Function, Profile};
@@ -31,6 +32,16 @@ pub fn named<'a>(profile: &'a Profile, name: &str) -> Vec<&'a Function> {
         true => all().filter(ends).collect(),
         false => whole,
     }
+}
+
+/// Returns the functions of this name, and those that they call.
+pub(super) fn with_callees<'a>(profile: &'a Profile, name: &str) -> HashSet<&'a Function> {
+    let named = named(profile, name);
+    let callees = named
+        .iter()
+        .flat_map(|function| profile.around(function).callees.into_keys());
+    let callees: Vec<&Function> = callees.collect();
+    named.into_iter().chain(callees).collect()
 }
 
 /// Writes them, each with at most so many callers and callees as a table has rows.

@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use answer::place::Place;
 use answer::profile::{Caller, OfLine, On, Record};
 use answer::time::nanos;
-use frames::profile::{By, Frame, Function, Kind, Profile};
+use frames::profile::{By, Frame, Function, Kind, Profile, Row};
 
 use super::format::{Format, Head};
+use super::function::with_callees;
 use super::table::verdict;
 use crate::Writes;
 use crate::json::line;
@@ -63,7 +64,17 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
             cut: profile.cut,
         },
     )?;
-    for row in &profile.functions() {
+    functions(profile, out, head)?;
+    match head.function {
+        Some(_) => Ok(()),
+        None => waits(profile, out),
+    }
+}
+
+fn functions(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
+    let told = head.function.map(|name| with_callees(profile, name));
+    let is_told = |row: &Row| told.as_ref().is_none_or(|told| told.contains(row.function));
+    for row in profile.functions().iter().filter(|row| is_told(row)) {
         let (lines, callers) = (row.lines.iter(), row.callers.iter());
         line(
             out,
@@ -84,7 +95,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
             },
         )?;
     }
-    waits(profile, out)
+    Ok(())
 }
 
 fn callers<'a>(frames: &BTreeMap<&'a Frame, u64>) -> Vec<Caller<'a>> {
@@ -127,7 +138,7 @@ fn waits(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::tests::{profile, written};
+    use super::super::words::tests::{about, head, profile, waiting, written};
     use super::*;
     use serde_json::Value;
 
@@ -146,5 +157,27 @@ mod tests {
         assert_eq!(own, 10);
         assert_eq!(records[2]["place"]["function"], "total");
         assert_eq!(records[2]["lines"][0]["line"], 31);
+    }
+
+    #[test]
+    fn one_function_is_told_with_what_it_calls() {
+        let (profile, about) = (waiting(), about());
+        let told = |name| -> Vec<String> {
+            let head = Head {
+                function: Some(name),
+                ..head(&about)
+            };
+            let mut out = Vec::new();
+            FORMAT.write(&profile, &mut out, &head).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let records = text
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let rows = records.skip(2);
+            rows.map(|row| row["place"]["function"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(told("total"), ["total", "rb_pack"]);
+        assert!(told("nobody").is_empty());
     }
 }

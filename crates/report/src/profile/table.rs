@@ -108,7 +108,7 @@ fn hottest(profile: &Profile) -> String {
     let is_worth = |count: u64| count * 3 >= hottest.samples;
     if let Some((inner, count)) = hottest.inner.as_ref().filter(|inner| is_worth(inner.1)) {
         let verb = match inner.kind {
-            Kind::Wait => "where it",
+            Kind::Wait => "where a thread",
             Kind::Script | Kind::Native => "within",
         };
         let inner = called(inner, None);
@@ -127,9 +127,10 @@ fn hottest(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use frames::profile::By;
+    use frames::profile::waits::Wait;
 
     use super::super::words::shown;
-    use super::super::words::tests::{about, head, profile, waiting, written};
+    use super::super::words::tests::{about, frame, head, profile, waiting, written};
     use super::*;
 
     #[test]
@@ -190,11 +191,55 @@ mod tests {
         );
     }
 
+    /// Who sleeps or waits for a queue may have nothing else to do.
+    #[test]
+    fn timers_and_queues_are_no_verdict() {
+        let verdict = |doing: &str, on: &str| {
+            let mut profile = waiting();
+            for _ in 0..30 {
+                let wait = Wait {
+                    doing: doing.to_owned(),
+                    on: on.to_owned(),
+                    ..Wait::default()
+                };
+                profile.waits.add(9, vec![frame("flush", 5)], wait);
+            }
+            let text = written(&FORMAT, &profile);
+            assert!(text.contains(&format!("flush (/srv/app/cart.rb:5): {doing}{on}\n")));
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        for (doing, on) in [
+            ("asleep in Kernel#sleep", " (clock_nanosleep)"),
+            ("asleep in Thread::Queue#pop", ""),
+            (
+                "asleep in IO.select",
+                " (poll): pipe, descriptor 3, whose other end this process itself has",
+            ),
+            (
+                "asleep in epoll.poll",
+                " (epoll_wait): eventfd, descriptor 3",
+            ),
+        ] {
+            let text = verdict(doing, on);
+            assert!(
+                text.contains("; threads waited 20 % of their time for a mutex at pay"),
+                "{text}"
+            );
+        }
+        let text = verdict("asleep in IO#gets", " (poll): tcp to 10.0.0.7:80");
+        assert!(
+            text.ends_with(
+                "threads were asleep 60 % of their time in IO#gets at flush (/srv/app/cart.rb:5)"
+            ),
+            "{text}"
+        );
+    }
+
     #[test]
     fn of_all_time_what_waits_is_a_function() {
         let wall = written(&FORMAT, &shown(waiting(), Mode::Wall));
         assert!(
-            wall.starts_with("50 % of the time of threads at work is at pay (/srv/app/cart.rb:20), where it waits for a mutex held at audit (/srv/app/cart.rb:31), called by <main> (/srv/app/cart.rb:1); threads waited 50 %"),
+            wall.starts_with("50 % of the time of threads at work is at pay (/srv/app/cart.rb:20), where a thread waits for a mutex held at audit (/srv/app/cart.rb:31), called by <main> (/srv/app/cart.rb:1); threads waited 50 %"),
             "{wall}"
         );
         assert!(

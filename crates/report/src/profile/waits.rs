@@ -32,11 +32,11 @@ fn share(count: u64, of: u64) -> f64 {
     100.0 * count as f64 / of.max(1) as f64
 }
 
-/// Why threads waited most, if that is worth a sentence: `threads waited 31 % of their time for a mutex at Cart#pay (cart.rb:20), held at
+/// Whom threads waited for most, if that is worth a sentence: `threads waited 31 % of their time for a mutex at Cart#pay (cart.rb:20), held at
 /// Cart#audit (cart.rb:31)`.
 pub(super) fn verdict(profile: &Profile) -> Option<String> {
     let causes = profile.waits.causes();
-    let cause = causes.first()?;
+    let cause = causes.iter().find(|cause| is_for_another(cause))?;
     let part = share(cause.count, at_work(profile));
     if part < TENTH {
         return None;
@@ -55,6 +55,28 @@ pub(super) fn verdict(profile: &Profile) -> Option<String> {
         lines(&cause.at),
         held(cause)
     ))
+}
+
+/// Whether it is another thread or a peer that is waited for. A timer, a queue or a condition may be all that a thread has to do: that is in the
+/// table alone.
+fn is_for_another(cause: &Cause) -> bool {
+    let named = cause.on.iter().filter(|(on, _)| names_peer(on));
+    cause.lock.is_some() || 2 * named.map(|(_, count)| count).sum::<u64>() >= cause.count
+}
+
+/// Whether what is waited for, as [`Wait::on`](frames::profile::waits::Wait::on) says it, is another process or machine.
+fn names_peer(on: &str) -> bool {
+    const PEERS: [&str; 6] = [
+        "tcp to ",
+        "udp to ",
+        "unix socket /",
+        "whose other end process ",
+        ": child ",
+        ", asking for ",
+    ];
+    // What wakes up a thread of the same process.
+    let is_own = on.contains("this process itself has");
+    !is_own && PEERS.iter().any(|peer| on.contains(peer))
 }
 
 /// `Cart#pay (cart.rb:20) and 2 other lines`.

@@ -181,6 +181,7 @@ pub(super) mod tests {
             title: &about.looks,
             rows: 20,
             by_total: false,
+            function: None,
             stacks: FORMS[0],
         }
     }

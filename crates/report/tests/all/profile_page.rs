@@ -72,6 +72,7 @@ fn page(profile: &Profile) -> String {
         title: &about.looks,
         rows: 20,
         by_total: false,
+        function: None,
         stacks: &FOLDED,
     };
     format.write(profile, &mut out, &head).expect("memory");

@@ -15,15 +15,13 @@ use report::losses::{Loss, What};
 use report::profile::{FORMATS, Head, asleep, difference, function, shown};
 
 use super::ProfileArgs;
-use super::live::OnScreen;
+use super::live::{OnScreen, View};
 use crate::cli::format::require_first_or_records;
+use crate::exit::FAILED;
 use crate::losses::Losses;
 use crate::sampling::{self, Request, Sampled};
 use crate::ui::file::WholeFile;
 use crate::ui::sink::{Sink, require_room};
-
-/// More has no file of a profile: 32 MiB of names, and a million frames of stacks at five bytes, twice.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// Runs `lancet profile` and returns the exit code.
 pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
@@ -48,8 +46,8 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
     let save = save.transpose()?;
     let (profile, about, sampled) = looks(&args)?;
     let Some((path, mut save)) = save else {
-        show(&args, &mut sink, profile, &about)?;
-        return sampled.finish(&mut sink);
+        let has_any = show(&args, &mut sink, profile, &about)?;
+        return Ok(code(has_any, sampled.finish(&mut sink)?));
     };
     let written = saved::write(&profile, &about, &mut save.file);
     let written = written.and_then(|()| save.finish());
@@ -63,16 +61,25 @@ fn again(args: &ProfileArgs, file: &Path) -> anyhow::Result<u8> {
     // Now, because it may be the same file.
     let mut sink =
         Sink::open(args.output.as_deref(), args.stream())?.in_form(args.chosen().records());
-    show(args, &mut sink, profile, &about)?;
-    end(&mut sink, &[&about])
+    let has_any = show(args, &mut sink, profile, &about)?;
+    Ok(code(has_any, end(&mut sink, &[&about])?))
 }
 
+/// Returns the exit code: who asks for a function that nobody has seen has no answer.
+fn code(has_any: bool, code: u8) -> u8 {
+    match code {
+        0 if !has_any => FAILED,
+        code => code,
+    }
+}
+
+/// Shows a profile. Returns whether what was asked for is in it.
 fn show(
     args: &ProfileArgs,
     sink: &mut Sink,
     profile: Profile,
     about: &About,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let profile = shown(profile, args.mode()).grouped(args.by());
     let title = title(&profile, about);
     let head = Head {
@@ -80,31 +87,23 @@ fn show(
         title: &title,
         rows: args.rows(),
         by_total: args.by_total(),
+        function: args.function.as_deref(),
         stacks: args.chosen().stacks(),
     };
-    match &args.function {
-        // Records have the callers of all functions.
-        Some(name) if args.chosen().records().is_none() => {
-            of_function(args, sink, &profile, &head, name)
-        }
-        _ => Ok(args.format().write(&profile, &mut sink.out, &head)?),
-    }
-}
-
-/// Shows who calls the functions of a name, and what they call.
-fn of_function(
-    args: &ProfileArgs,
-    sink: &mut Sink,
-    profile: &Profile,
-    head: &Head,
-    name: &str,
-) -> anyhow::Result<()> {
-    let found = function::named(profile, name);
+    let Some(name) = head.function else {
+        args.format().write(&profile, &mut sink.out, &head)?;
+        return Ok(true);
+    };
+    let found = function::named(&profile, name);
     if found.is_empty() {
         let [_, many] = args.by().words();
         tell!("none of the {many} that were seen is called {name}: --top 0 lists all");
     }
-    Ok(function::write(&mut sink.out, profile, head, &found)?)
+    match args.chosen().records() {
+        Some(_) => args.format().write(&profile, &mut sink.out, &head)?,
+        None => function::write(&mut sink.out, &profile, &head, &found)?,
+    }
+    Ok(!found.is_empty())
 }
 
 /// Says what was lost as these profiles were made, and returns the exit code.
@@ -157,7 +156,12 @@ fn looks(args: &ProfileArgs) -> anyhow::Result<(Profile, About, Sampled)> {
 /// Looks, and shows what is seen on a screen meanwhile if that was asked for.
 fn watched(args: &ProfileArgs, request: &Request, who: &str) -> anyhow::Result<(Profile, Sampled)> {
     if args.is_on_screen() {
-        let mut screen = OnScreen::new(who.to_owned());
+        let view = View {
+            mode: args.mode(),
+            by: args.by(),
+            by_total: args.by_total(),
+        };
+        let mut screen = OnScreen::new(who.to_owned(), view);
         let sampled = sampling::run(request, &mut screen);
         // The terminal is given back before anything is said.
         let profile = screen.into_profile();
@@ -201,7 +205,8 @@ fn saved(file: &Path) -> anyhow::Result<(Profile, About)> {
     let name = file.display();
     let open = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(file)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        let most = saved::MOST_BYTES as u64;
+        File::open(file)?.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let bytes = open().with_context(|| format!("cannot read {name}"))?;
@@ -222,6 +227,7 @@ fn compare(args: &ProfileArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         title,
         rows: args.rows(),
         by_total: args.by_total(),
+        function: None,
         stacks: args.chosen().stacks(),
     };
     let heads = [

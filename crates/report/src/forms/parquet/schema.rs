@@ -401,12 +401,17 @@ pub(super) static TABLES: [&Table; 6] = [
     },
     &Table {
         name: "sample",
-        about: "Of `lancet profile`: the functions in which threads ran.",
+        about: "Of `lancet profile`: functions, with the samples of threads in them. Records `wait` and `lock` are in no table.",
         rows: &[("function", "own")],
         marks: &[("profile", "samples")],
         columns: &[
             text("record", &[], RECORD),
             text("grouped_by", &["@by"], "What a row is"),
+            text(
+                "mode",
+                &["@mode"],
+                "What samples are: `cpu`, threads that ran; `wait`, those that waited; `wall`, both",
+            ),
             FILE,
             LINE,
             FUNCTION,
@@ -416,6 +421,12 @@ pub(super) static TABLES: [&Table; 6] = [
                 "library",
                 &["library"],
                 "It belongs to a library or the interpreter",
+            ),
+            column(
+                Kind::Flag,
+                "waits",
+                &["waits"],
+                "It is no code, but what the function that called it waited for",
             ),
             integer("own", &["own"], "Samples in which it was innermost"),
             integer("total", &["total"], "Samples in which it was anywhere"),

@@ -297,6 +297,32 @@ fn the_form_is_the_first_table() {
     assert_eq!(Some(shown), first);
 }
 
+/// Shares of functions are of the samples that ran: what else is added up must be told apart.
+#[test]
+fn samples_say_what_they_are() {
+    let text = format!(
+        r#"{{"record":"process","schema":2,"pid":7,"command":["ruby"],"languages":[]}}
+{{"record":"profile","by":"function","mode":"wall","looks":9,"samples":5}}
+{{"record":"function","place":{{"path":"app.rb","line":null,"function":"pay"}},"native":false,"waits":false,"own":2,"total":5,"lines":[]}}
+{{"record":"function","place":{{"path":null,"line":null,"function":"waits for a mutex"}},"native":false,"waits":true,"own":3,"total":3,"lines":[]}}
+{{"record":"wait","place":{{"path":"app.rb","line":3,"function":"pay"}},"doing":"waits for a mutex","idle":false,"samples":3,"on":[]}}
+{{"record":"losses","losses":[],"more":0,{RUN}}}
+"#
+    );
+    let (files, flaw) = files(&text, &Given::default());
+    assert_eq!(flaw, None);
+    assert_eq!(
+        read(
+            &files[0],
+            &["function", "grouped_by", "mode", "waits", "own", "samples"]
+        ),
+        [
+            r#""pay" "function" "wall" false 2 5"#,
+            r#""waits for a mutex" "function" "wall" true 3 5"#,
+        ]
+    );
+}
+
 fn every() -> impl Iterator<Item = &'static Table> {
     [&CAPTURE, &STACK].into_iter().chain(TABLES)
 }

@@ -1,6 +1,10 @@
 -- In which functions do threads run, over all hosts?
-with answers as (
-  select service, capture_id, max(samples) as samples from sample group by service, capture_id
+-- Rows by something else than functions, and samples of threads that waited, add up to something else.
+with ran as (
+  select * from sample where grouped_by = 'function' and mode = 'cpu'
+),
+answers as (
+  select service, capture_id, max(samples) as samples from ran group by service, capture_id
 ),
 all_of as (
   select service, sum(samples) as samples from answers group by service
@@ -8,8 +12,7 @@ all_of as (
 select s.service as service, s.function as function, s.file as file,
        count(distinct s.host) as hosts, sum(s.own) as own_samples, sum(s.total) as total_samples,
        round(100.0 * sum(s.own) / max(a.samples), 1) as own_percent
-from sample s join all_of a on a.service = s.service
-where s.grouped_by = 'function'
+from ran s join all_of a on a.service = s.service
 group by s.service, s.function, s.file
 order by own_samples desc, service, coalesce(s.function, ''), coalesce(s.file, '')
 limit 20

@@ -1,6 +1,10 @@
 -- What do lines hold more of in the newest release than in the one before?
-with seen as (
-  select service, release, min(start_ns) as began from alloc_agg where release is not null group by service, release
+-- Rows by something else have no line, and all of them would be one.
+with by_line as (
+  select * from alloc_agg where record = 'row' and grouped_by = 'line'
+),
+seen as (
+  select service, release, min(start_ns) as began from by_line where release is not null group by service, release
 ),
 releases as (
   select service, release, row_number() over (partition by service order by began desc, release desc) as age from seen
@@ -8,8 +12,8 @@ releases as (
 held as (
   select a.service as service, a.file as file, a.line as line, a.type as type, r.age as age, max(a.release) as of_release,
          sum(a.now_bytes) / count(distinct a.capture_id) as bytes
-  from alloc_agg a join releases r on r.service = a.service and r.release = a.release
-  where a.record = 'row' and r.age <= 2
+  from by_line a join releases r on r.service = a.service and r.release = a.release
+  where r.age <= 2
   group by a.service, a.file, a.line, a.type, r.age
 ),
 beside as (

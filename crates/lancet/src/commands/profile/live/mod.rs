@@ -28,6 +28,8 @@ use crate::ui::screen::{IDLE, Screen, next_event};
 use screen::draw;
 use state::{Action, State};
 
+pub use state::View;
+
 /// How often the screen is painted while nobody touches a key.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,10 +44,10 @@ pub struct OnScreen {
 
 impl OnScreen {
     /// Of these processes, in words.
-    pub fn new(who: String) -> Self {
+    pub fn new(who: String, view: View) -> Self {
         OnScreen {
             screen: None,
-            state: State::new(who),
+            state: State::new(who, view),
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
         Constraint::Length(1),
     ])
     .areas(area);
-    let who = format!("{}, the last {} s", printable(&state.who), state.window);
+    let who = format!("{}, {}", printable(&state.who), state.span());
     frame.render_widget(Paragraph::new(who).style(bold()), head);
     frame.render_widget(Paragraph::new(said), judged);
     let mut spans = vec![Span::raw(state.threads.clone())];
@@ -63,10 +63,10 @@ fn list(frame: &mut Frame<'_>, state: &State, area: Rect) {
         Some(function) => (vec!["share".to_owned()], called(function, None)),
         None => (
             vec![
-                sorted("own", !state.by_total),
-                sorted("total", state.by_total),
+                sorted("own", !state.view.by_total),
+                sorted("total", state.view.by_total),
             ],
-            "function".to_owned(),
+            state.view.by.words()[0].to_owned(),
         ),
     };
     let head = names

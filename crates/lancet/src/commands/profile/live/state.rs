@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use frames::profile::{Function, Profile};
+use frames::profile::{By, Function, Mode, Profile};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use report::profile::{at, called, listed, share, threads, verdict};
+use report::profile::{at, called, listed, share, shown, threads, verdict};
 
 /// What a key asks of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,20 @@ pub(super) enum Action {
 /// How many seconds the figures are of, at first, and at most.
 const SECONDS: usize = 5;
 const MOST_SECONDS: usize = 60;
+
+/// Bytes that all seconds may take: a program that makes new functions all the while has more in a few than others in a minute.
+const MOST_BYTES: usize = 128 << 20;
+
+/// What the user has asked to see.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// Which time of threads.
+    pub mode: Mode,
+    /// What a row is.
+    pub by: By,
+    /// Rows are in the order of their total shares.
+    pub by_total: bool,
+}
 
 /// A row of the first table.
 #[derive(Clone, Debug, Default)]
@@ -40,12 +54,16 @@ pub(super) struct State {
     pub(super) now: Profile,
     since: Instant,
     /// Those of the seconds before, the last one first.
-    seconds: VecDeque<Profile>,
+    pub(super) seconds: VecDeque<Profile>,
     /// Those of all seconds.
     whole: Profile,
-    /// How many seconds are shown.
-    pub(super) window: usize,
-    pub(super) by_total: bool,
+    /// Older ones found no room, once.
+    pub(super) is_full: bool,
+    /// How many seconds are to be shown.
+    window: usize,
+    pub(super) view: View,
+    /// What of these is shown.
+    shown: Profile,
     paused: bool,
     /// The waits have more room than the functions.
     pub(super) waits_first: bool,
@@ -63,15 +81,17 @@ pub(super) struct State {
 
 impl State {
     /// The state of a screen before the first second is over.
-    pub fn new(who: String) -> Self {
+    pub fn new(who: String, view: View) -> Self {
         State {
             who,
             now: Profile::default(),
             since: Instant::now(),
             seconds: VecDeque::new(),
             whole: Profile::default(),
+            is_full: false,
             window: SECONDS,
-            by_total: false,
+            view,
+            shown: Profile::default(),
             paused: false,
             waits_first: false,
             opened: Vec::new(),
@@ -106,21 +126,37 @@ impl State {
         self.whole.add_all(&second);
         self.seconds.push_front(second);
         self.seconds.truncate(MOST_SECONDS);
+        self.is_full |= crop(&mut self.seconds, MOST_BYTES);
+        self.add_up();
         self.show();
     }
 
-    /// Makes all that is shown anew.
-    fn show(&mut self) {
-        let mut shown = Profile::default();
-        for second in self.seconds.iter().take(self.window) {
-            shown.add_all(second);
+    /// Which seconds are shown, in words.
+    pub(super) fn span(&self) -> String {
+        let (window, kept) = (self.window, self.seconds.len());
+        match self.is_full && kept < window {
+            true => format!("the last {kept} s (there is no room for more)"),
+            false => format!("the last {window} s"),
         }
-        self.verdict = verdict(&shown);
-        self.threads = threads(&shown);
-        self.waits = listed(&shown);
+    }
+
+    /// Adds up the seconds that are shown.
+    fn add_up(&mut self) {
+        let mut sum = Profile::default();
+        for second in self.seconds.iter().take(self.window) {
+            sum.add_all(second);
+        }
+        self.shown = shown(sum, self.view.mode).grouped(self.view.by);
+    }
+
+    /// Makes all that stands on the screen anew.
+    fn show(&mut self) {
+        self.verdict = verdict(&self.shown);
+        self.threads = threads(&self.shown);
+        self.waits = listed(&self.shown);
         self.items = match self.opened.last() {
-            Some(function) => calls(&shown, function),
-            None => self.functions(&shown),
+            Some(function) => calls(&self.shown, function),
+            None => self.functions(),
         };
         let (function, before) = &self.chosen;
         let is_it = |item: &Item| function.is_some() && item.function == *function;
@@ -128,9 +164,10 @@ impl State {
         self.choose(now.unwrap_or(*before));
     }
 
-    fn functions(&self, shown: &Profile) -> Vec<Item> {
+    fn functions(&self) -> Vec<Item> {
+        let shown = &self.shown;
         let mut rows = shown.functions();
-        if self.by_total {
+        if self.view.by_total {
             rows.sort_by_key(|row| Reverse((row.total, row.own)));
         }
         let item = |row: &frames::profile::Row| Item {
@@ -182,15 +219,21 @@ impl State {
                     self.chosen = (Some(function), 0);
                 }
             }
-            KeyCode::Char('s') => self.by_total = !self.by_total,
+            KeyCode::Char('s') => self.view.by_total = !self.view.by_total,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('+') => self.window = (self.window + 5).min(MOST_SECONDS),
-            KeyCode::Char('-') => self.window = self.window.saturating_sub(5).max(SECONDS),
+            KeyCode::Char('+') => self.widen(self.window + 5),
+            KeyCode::Char('-') => self.widen(self.window.saturating_sub(5)),
             KeyCode::Tab => self.waits_first = !self.waits_first,
             _ => return Action::Stay,
         }
         self.show();
         Action::Stay
+    }
+
+    /// Shows so many seconds.
+    fn widen(&mut self, window: usize) {
+        self.window = window.clamp(SECONDS, MOST_SECONDS);
+        self.add_up();
     }
 
     /// Goes into the function that is chosen.
@@ -200,6 +243,19 @@ impl State {
             self.chosen = (None, 0);
         }
     }
+}
+
+/// Drops the oldest of these seconds until all together take no more bytes; the last one stays. Returns whether one was dropped.
+pub(super) fn crop(seconds: &mut VecDeque<Profile>, most: usize) -> bool {
+    let mut sum = 0;
+    let fits = |second: &&Profile| {
+        sum += second.memory();
+        sum <= most
+    };
+    let fitting = seconds.iter().take_while(fits).count();
+    let (all, kept) = (seconds.len(), fitting.max(1));
+    seconds.truncate(kept);
+    kept < all
 }
 
 /// Who calls a function, and what it calls.

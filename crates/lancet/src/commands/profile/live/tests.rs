@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use frames::profile::waits::Wait;
-use frames::profile::{Frame, Function, Kind};
+use frames::profile::{By, Frame, Function, Kind, Mode};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::state::crop;
 use super::*;
 
 fn frame(name: &str, line: u32) -> Frame {
@@ -46,7 +47,7 @@ fn second(state: &mut State) {
 }
 
 fn seen() -> State {
-    let mut state = State::new("process 7 (ruby app.rb)".to_owned());
+    let mut state = State::new("process 7 (ruby app.rb)".to_owned(), View::default());
     second(&mut state);
     state
 }
@@ -126,19 +127,57 @@ fn what_is_chosen_stays_chosen_in_another_order() {
 
 #[test]
 fn the_last_seconds_alone_are_shown_and_nothing_is_forgotten() {
-    let mut state = State::new(String::new());
+    let mut state = State::new(String::new(), View::default());
     for _ in 0..7 {
         second(&mut state);
     }
     assert_eq!(state.waits.len(), 1);
     press(&mut state, KeyCode::Char('+'));
-    assert_eq!(state.window, 10);
+    assert_eq!(state.span(), "the last 10 s");
     for _ in 0..3 {
         press(&mut state, KeyCode::Char('-'));
     }
-    assert_eq!(state.window, 5);
+    assert_eq!(state.span(), "the last 5 s");
     let whole = state.into_profile();
     assert_eq!((whole.samples, whole.rounds), (70, 70));
+}
+
+#[test]
+fn the_screen_shows_what_was_asked_for() {
+    let view = View {
+        mode: Mode::Wait,
+        by: By::File,
+        by_total: true,
+    };
+    let mut state = State::new("process 7 (ruby app.rb)".to_owned(), view);
+    second(&mut state);
+    has(
+        &screen(&state, 120, 16),
+        &[
+            "of the time in which threads waited is at /srv/cart.rb, where a thread sleeps in IO#gets",
+            "own  ▼total  file",
+            " 100.0%  100.0% >asleep in IO#gets",
+            "   0.0%  100.0%  /srv/cart.rb",
+        ],
+    );
+}
+
+/// A program that makes new functions all the while has no minute on the screen, which says so.
+#[test]
+fn seconds_without_room_are_dropped_and_it_is_said() {
+    let mut state = seen();
+    for _ in 0..3 {
+        second(&mut state);
+    }
+    let of_one = state.seconds[0].memory();
+    assert!(!crop(&mut state.seconds, 4 * of_one));
+    assert!(crop(&mut state.seconds, 2 * of_one));
+    assert_eq!(state.seconds.len(), 2);
+    assert!(crop(&mut state.seconds, 0));
+    assert_eq!(state.seconds.len(), 1);
+    state.is_full = true;
+    assert_eq!(state.span(), "the last 1 s (there is no room for more)");
+    assert_eq!(state.into_profile().samples, 40);
 }
 
 #[test]
