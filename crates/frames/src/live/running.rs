@@ -14,14 +14,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use process::asleep::{Asleep, thread_area};
-use process::clock::is_on_processor;
 use process::pagemap::{Pagemap, stack_around};
 use process::pages::Pages;
 use process::processors::are_several;
 use process::ptrace;
 use process::room::Room;
 use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
-use process::stop::Stop;
+use process::stop::{Stop, any_runs};
 use tracepoint::{Asked, DEEPEST, LISTED, PAGE, Running, Seen};
 
 use super::activity::Sleepers;
@@ -46,7 +45,7 @@ const NAMED: u64 = 256;
 const MOST_THREADS: usize = 1 << 12;
 /// Pages of a stack that are copied before any was seen.
 const SHALLOW: usize = 16;
-/// Of more processors, and where several processes are looked at, none is interrupted for a process of which no thread is on one.
+/// Of more processors, and where several processes are looked at, none is interrupted for a process of which no thread wants one.
 const FEW: usize = 8;
 /// The threads that sleep are asked whether they have slept on at most for one part in so many of the time.
 const SHARE: u32 = 20;
@@ -125,10 +124,7 @@ impl Live {
         if !*SEVERAL.get_or_init(are_several) {
             return None;
         }
-        self.copy_on_processors().or_else(|| {
-            // Who only waits for a processor would have to be given one to be stopped.
-            (!is_on_processor(self.pid)).then(Beside::default)
-        })
+        self.copy_on_processors()
     }
 
     fn copy_on_processors(&mut self) -> Option<Beside> {
@@ -141,7 +137,7 @@ impl Live {
             let running = made(program, self.pid)?;
             let before = SERVED.replace(self.pid);
             let are_many = running.processors() > FEW || before != self.pid && before != 0;
-            if are_many && !is_on_processor(self.pid) {
+            if are_many && !any_runs(self.pid) {
                 return Some(Some(Beside::default()));
             }
             match self.copy_each(running) {
@@ -464,4 +460,65 @@ fn area_of(pid: i32, tid: i32) -> Option<u64> {
         Some(ptrace::registers(tid).ok()?.fs_base)
     };
     thread_area(tid).or_else(stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::snapshot::Activity;
+    use std::process::{Child, Command};
+
+    const LOOKS_AT_ONE: u32 = 100;
+
+    fn spins() -> Child {
+        let script = "def spin():\n    while True: pass\nspin()";
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", script]).spawn().expect("Debian's own")
+    }
+
+    /// Looks at a program that spins until so many looks have seen its function on a processor; before each look `before` is called.
+    fn is_seen(before: fn()) {
+        let mut child = spins();
+        let pid = child.id() as i32;
+        let wanted = Wanted {
+            states: true,
+            running: true,
+            ..Wanted::default()
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut live = Live::open(pid).expect("ours");
+        let mut seen = 0;
+        while seen < LOOKS_AT_ONE {
+            assert!(Instant::now() < deadline, "seen in {seen} looks");
+            before();
+            if live.look_again(wanted).is_err() {
+                // It has just begun.
+                live = Live::open(pid).expect("ours");
+                continue;
+            }
+            let look = live.seen().expect("a look");
+            let ran = |stack: &&Stack| stack.thread.activity == Activity::Ran;
+            let mut scripts = look.stacks.iter().filter(ran).flat_map(Stack::scripts);
+            seen += u32::from(scripts.any(|script| script.name == "spin"));
+        }
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+
+    /// As for an ordinary user.
+    #[test]
+    fn another_process_that_spins_is_seen_where_the_kernel_allows_no_program() {
+        is_seen(|| PROGRAM.set(Program::Refused));
+    }
+
+    #[test]
+    fn another_process_that_spins_is_seen_on_its_processor() {
+        is_seen(|| {});
+    }
+
+    #[test]
+    fn another_process_that_spins_is_seen_among_several() {
+        // Another process was looked at before each time.
+        is_seen(|| SERVED.set(1));
+    }
 }
