@@ -114,9 +114,9 @@ mod tests {
     const COUNTS: &str = "alive arenas before_closed born buckets calls came came_unseen capacity checks classes closed_unseen count cut \
         damaged dead definitions depth dispatchers dynamic empty_pages empty_pages_before ended errors events failed fibers finalizers \
         foreign free free_chunks freed_pages frames frozen functions garbage_cycles garbage_objects gone gone_objects grew growing heaps \
-        holds_up in_cycles kept larger left left_out length limit live looks lost mapped_chunks mapped_chunks_said more new new_objects \
-        now_live objects objects_before old on on_more open opened overruns own pages percent queued references returned roots rows same \
-        samples seen shrank slept sockets sparse_pages total unnamed unread_pages unsure untold used verdicts allocated before";
+        holds_up idle in_cycles kept larger left left_out length limit live looks lost mapped_chunks mapped_chunks_said more new new_objects \
+        now_live objects objects_before old on on_more open opened overruns own pages percent queued ran references returned roots rows same \
+        samples seen shrank slept sockets sparse_pages total unnamed unread_pages unsure untold used verdicts allocated before waited";
 
     /// The names of all fields that are numbers, in the schema.
     fn numbers(schema: &Value, names: &mut BTreeSet<String>) {

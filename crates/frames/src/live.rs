@@ -20,7 +20,9 @@
 //! | `open` | one process, looked at |
 //! | `stopped` | its threads that run, stopped and copied |
 //! | `running` | the same without a stop: copied on their processors |
-//! | `noted` | does a copy of these hold all that is asked for? |
+//! | `on_processors` | what must be copied with them? |
+//! | `earlier` | what did threads do just before? |
+//! | `whole`, `noted` | does a copy of these hold all that is asked for? |
 //! | `core` | the same from a core file |
 //!
 //! All of it reads copies (`process::snapshot`), because the guest runs on meanwhile.
@@ -29,12 +31,14 @@ pub mod activity;
 mod between_looks;
 pub mod circles;
 pub mod core;
+mod earlier;
 pub mod gathered;
 pub mod loaded;
 mod look;
 mod merge;
 mod name_lookup;
 mod noted;
+mod on_processors;
 pub mod open;
 mod owners;
 mod recorder;
@@ -46,3 +50,4 @@ mod standstill;
 pub mod state;
 mod stopped;
 pub mod unwind;
+mod whole;

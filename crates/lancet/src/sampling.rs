@@ -125,7 +125,10 @@ pub fn run(request: &Request, viewer: &mut dyn Viewer) -> anyhow::Result<Sampled
     let wanted = request.wanted();
     let interval = request.every.unwrap_or(INTERVAL);
     let mut losses = Losses::new(viewer.has_screen());
-    let mut sampling = Sampling::default();
+    let mut sampling = Sampling {
+        running: request.running,
+        ..Sampling::default()
+    };
     let mut paused = Duration::ZERO;
     let (began, started) = (SystemTime::now(), Instant::now());
     let end = request.length.map(|length| started + length);
@@ -198,18 +201,9 @@ impl Sampled {
         format!("{}{}", self.looks, error(samples))
     }
 
-    /// Returns for how long the processes stood still for the looks, in words.
+    /// Returns in which way the looks were made and for how long the processes stood still for them, in words.
     pub fn cost(&self) -> String {
-        let stood = pause(self.sampling.stood);
-        let again = match self.sampling.again {
-            0 => String::new(),
-            again => format!(
-                "; {} {} taken once more, because not all frames of the thread had been copied",
-                grouped(again),
-                plural(again, "sample was", "samples were")
-            ),
-        };
-        format!("stood still for {stood} in all{again}")
+        self.sampling.cost()
     }
 
     /// Returns the processes that were looked at.
@@ -274,6 +268,8 @@ fn rest_until(due: Instant, is_over: &dyn Fn() -> bool) {
 /// How the looks went until now.
 #[derive(Default)]
 struct Sampling {
+    /// Whether only threads that run were to be seen.
+    running: bool,
     /// How often all processes were looked at.
     rounds: u64,
     /// How often a process was looked at, and which.
@@ -284,6 +280,8 @@ struct Sampling {
     stood: Duration,
     /// How often a thread was copied once more.
     again: u64,
+    /// How often threads that run were stopped, by why.
+    by_stops: BTreeMap<String, u64>,
     /// The processes of which some look has not seen every thread.
     missed: BTreeSet<i32>,
     /// Rounds of looks that should have begun and ended while an earlier one was made.
@@ -310,6 +308,9 @@ impl Sampling {
         });
         self.stood += look.stopped;
         self.again += look.again;
+        if let Some(why) = &look.why_stopped {
+            *self.by_stops.entry(why.clone()).or_default() += 1;
+        }
         if !look.all {
             self.missed.insert(pid);
         }
@@ -334,6 +335,31 @@ impl Sampling {
         self.processors.extend(processors);
     }
 
+    /// Says in which way the looks were made, and what they cost.
+    fn cost(&self) -> String {
+        let stood = pause(self.stood);
+        if !self.running {
+            return format!("stood still for {stood} in all");
+        }
+        let mut told = match self.by_stops.is_empty() {
+            true => format!("no thread was stopped, and interrupts took {stood} in all"),
+            false => format!("stood still for {stood} in all"),
+        };
+        for (why, count) in &self.by_stops {
+            let looks = plural(*count, "look", "looks");
+            let count = grouped(*count);
+            told += &format!("; {count} {looks} stopped threads that were awake: {why}");
+        }
+        if self.again != 0 {
+            let samples = plural(self.again, "copy was", "copies were");
+            let again = grouped(self.again);
+            told += &format!(
+                "; {again} {samples} dropped, and who had the processor then was copied, because not all frames had been"
+            );
+        }
+        told
+    }
+
     /// Says how many looks there were in so long a time. Of several processes it is how often all of them were looked at: what is said of the
     /// average look is of that.
     fn title(&self, length: Duration) -> String {
@@ -349,8 +375,7 @@ impl Sampling {
     }
 
     /// When the time of the round after the one of `due`, which has ended `now`, begins: they are `interval` apart, and a round is made at some
-    /// moment of its own. Those that
-    /// should have ended meanwhile do not take place; one that should only have begun is begun at once.
+    /// moment of its own. Those that should have ended meanwhile do not take place; one that should only have begun is begun at once.
     fn next_due(&mut self, due: Instant, now: Instant, interval: Duration) -> Instant {
         let next = due + interval;
         let behind = now.saturating_duration_since(next);
@@ -407,6 +432,21 @@ mod tests {
     fn few_samples_say_what_they_are_worth() {
         assert_eq!(error(17), " (so few that a share may be 24 points off)");
         assert_eq!(error(500), "");
+    }
+
+    #[test]
+    fn the_way_of_the_looks_is_told() {
+        let mut sampling = Sampling {
+            running: true,
+            stood: Duration::from_millis(3),
+            ..Sampling::default()
+        };
+        assert!(sampling.cost().starts_with("no thread was stopped"));
+        sampling.by_stops.insert("BPF is not there".to_owned(), 2);
+        assert_eq!(
+            sampling.cost(),
+            "stood still for 3 ms in all; 2 looks stopped threads that were awake: BPF is not there"
+        );
     }
 
     #[test]

@@ -301,6 +301,11 @@ pub trait Scripts {
     /// `copied` has its native stack.
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
 
+    /// Returns the parts of a thread's native stack in which [`wanted`](Scripts::wanted) searches, and finds nothing where they were not copied.
+    fn searched(&self, _thread: &Thread) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
     /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 

@@ -135,16 +135,6 @@ pub fn thread_time() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
 }
 
-/// Whether a thread of a process is on a processor at this moment: its clock of processor time then goes on, to the nanosecond
-/// (`task_sched_runtime`, kernel/sched/core.c). True if that clock cannot be read.
-pub fn is_on_processor(pid: i32) -> bool {
-    let mut clock = 0;
-    // SAFETY: the call writes to the live integer of this frame alone.
-    let found = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } == 0;
-    let times = [(); 2].map(|()| if found { read(clock) } else { None });
-    times[0].is_none() || times[0] != times[1]
-}
-
 fn read(clock: libc::clockid_t) -> Option<Duration> {
     // SAFETY: all zeros is a valid `timespec`; it is a live value of this frame, to which the call writes.
     let (done, time) = unsafe {
@@ -157,23 +147,6 @@ fn read(clock: libc::clockid_t) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
-
-    #[test]
-    fn who_works_is_on_a_processor_and_who_sleeps_is_not() {
-        let mut sleeper = Command::new("cat");
-        let mut sleeper = sleeper.stdin(Stdio::piped()).spawn().expect("cat");
-        let asleep =
-            || crate::stop::thread_state(sleeper.id() as i32, sleeper.id() as i32) == Some('S');
-        while !asleep() {
-            std::thread::yield_now();
-        }
-        assert!(!is_on_processor(sleeper.id() as i32));
-        // The clock of this process runs while it asks.
-        assert!(is_on_processor(std::process::id() as i32));
-        drop(sleeper.stdin.take());
-        sleeper.wait().expect("ours");
-    }
 
     /// From the first microsecond on, over many measurements of the speed.
     #[test]

@@ -23,7 +23,7 @@ pub use crate::threads::thread_ids;
 #[cfg(test)]
 pub(crate) use late::is_late;
 pub use late::{leave_alone, let_go, poll_stragglers};
-pub use state::{is_running, place, thread_is_gone, thread_state};
+pub use state::{any_runs, is_running, place, thread_is_gone, thread_state};
 pub use waiting::handed_on;
 
 use crate::asleep::Activity;

@@ -71,7 +71,7 @@ pub struct Running {
 pub struct Asked<'a> {
     /// The process, by its id in lancet's PID namespace.
     pub pid: i32,
-    /// Where a page of its memory is copied beside the stack; of more than [`LISTED`] the first ones.
+    /// Where a page of its memory is copied beside the stack; of more than [`LISTED`] the first ones, and none behind an address of 0.
     pub pages: &'a [u64],
     /// How many pages of the stack are copied, at most [`DEEPEST`].
     pub stack: usize,
@@ -134,7 +134,9 @@ impl Running {
     /// # Errors
     /// ENXIO: the processor is off. Others: the kernel cannot do it.
     pub fn look(&mut self, processor: usize, asked: &Asked) -> io::Result<Option<Seen<'_>>> {
-        let listed = asked.pages.len().min(LISTED);
+        // The address 0 ends the list: what stands behind it would be told as copied now, and be what was copied before.
+        let pages = asked.pages.iter().take(LISTED);
+        let listed = pages.take_while(|page| **page != 0).count();
         let value = self.program.value_mut();
         for (at, word) in [
             (WANTED, asked.pid as u64),
@@ -288,7 +290,7 @@ mod tests {
         let nowhere = 16;
         let asked = Asked {
             pid,
-            pages: &[page, nowhere, page],
+            pages: &[page, nowhere, page, 0, page],
             stack: 4,
         };
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use process::asleep::Asleep;
+use process::asleep::{Asleep, run_time};
 use process::interrupted::InCall;
 use process::ptrace;
 use process::snapshot::Thread;
@@ -18,6 +18,7 @@ use process::stop::{Stop, thread_ids, thread_state};
 use process::wait::{Wait, Waits, slept_for};
 use vm::Memory;
 
+use super::earlier::Earlier;
 use super::loaded::Loaded;
 use super::name_lookup;
 use super::owners::Owners;
@@ -149,9 +150,28 @@ impl Sleepers {
         others.cloned().collect()
     }
 
-    /// Returns the threads that wanted a processor and did not have one: those that `ran` did.
-    pub(super) fn queued(&self, ran: &HashSet<i32>) -> Vec<i32> {
-        self.awake.difference(ran).copied().collect()
+    /// Returns the threads that wanted a processor before and after others were looked at there, and did not have one: those that `ran` did.
+    pub(super) fn queued(&self, ran: &HashSet<i32>, earlier: &Earlier) -> Vec<i32> {
+        let others = self.awake.difference(ran).copied();
+        others
+            .filter(|tid| earlier.wanted_processor(*tid))
+            .collect()
+    }
+
+    /// Whether a thread is known to sleep.
+    pub(super) fn has(&self, tid: i32) -> bool {
+        self.by_tid.contains_key(&tid)
+    }
+
+    /// Whether a thread sleeps and nothing shows whether it sleeps on, or where its thread area is.
+    pub(super) fn is_any_hidden(&self, pid: i32) -> bool {
+        let unseen = self.by_tid.iter().filter(|(_, one)| one.asleep.is_none());
+        unseen.into_iter().any(|(tid, _)| {
+            let before = run_time(pid, *tid);
+            let hidden = Asleep::of(pid, *tid).is_none();
+            let sleeps = matches!(thread_state(pid, *tid), Some('S' | 'D'));
+            hidden && sleeps && run_time(pid, *tid) == before
+        })
     }
 
     /// Checks threads again that were elsewhere when they were copied than at the first check: they woke up and sleep again. Those that

@@ -288,6 +288,7 @@ impl Core {
             kept: HashSet::new(),
             queued: Vec::new(),
             again: 0,
+            why_stopped: None,
         };
         let languages = vms.iter().map(|vm| vm.language()).collect();
         let gone = self.gone_files();

@@ -34,4 +34,6 @@ pub struct Look {
     pub queued: Vec<i32>,
     /// How often a thread on a processor had to be copied once more, because what was copied of it did not hold all of its frames.
     pub again: u64,
+    /// Why the look was made by stops, where threads that run were to be copied on their processors (`Wanted::running`).
+    pub why_stopped: Option<String>,
 }

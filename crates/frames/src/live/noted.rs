@@ -1,4 +1,4 @@
-//! The copies of a thread that was not stopped, and what a walk over them needs that is not in them. Used by `running`.
+//! The copies of a thread that was not stopped, and what a walk over them needs that is not in them. Used by `whole`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -33,6 +33,11 @@ impl<'a> Noted<'a> {
         (self.pages.into_inner(), self.is_whole.get())
     }
 
+    /// Whether all that was needed until now was copied.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole.get()
+    }
+
     /// Notes that these bytes are needed.
     pub(super) fn need(&self, range: &Range<u64>) {
         let first = range.start / PAGE as u64;
@@ -41,7 +46,8 @@ impl<'a> Noted<'a> {
             return self.is_whole.set(false);
         }
         let mut pages = self.pages.borrow_mut();
-        pages.extend((first..last).map(|page| page * PAGE as u64));
+        // The first page of all is never there, and its address ends the list.
+        pages.extend((first.max(1)..last).map(|page| page * PAGE as u64));
         if self.copies.parts(range.clone()).is_none() {
             self.is_whole.set(false);
         }

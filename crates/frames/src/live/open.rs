@@ -22,8 +22,8 @@ use super::between_looks::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
 pub use super::look::Look;
+use super::on_processors::OnProcessors;
 use super::owners::Owners;
-use super::running::OnProcessors;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::standstill;
@@ -150,19 +150,14 @@ impl Live {
     /// knows of it, who has the lock that it waits for among that, is so old too.
     pub fn look_again(&mut self, wanted: Wanted) -> Result<()> {
         let found = self.find_vm_again();
-        let before = self.again.take();
+        let mut before = self.again.take();
         found?;
-        // First of all, because it is now that the look was to be.
-        let running = match wanted.running {
-            true => self.copy_running(),
+        let beside = match wanted.running {
+            true => self.look_on_processors(wanted, &mut before),
             false => None,
         };
-        let (look, sleepers) = match running {
-            Some(running) => {
-                let before = before.filter(|_| !running.is_elsewhere);
-                let kept = before.map(|before| self.kept_beside(before));
-                self.look_beside(wanted, kept.unwrap_or_default(), running)?
-            }
+        let (look, sleepers) = match beside {
+            Some(beside) => beside,
             None => {
                 let kept = before.map(|before| before.kept(self.pid));
                 self.look_but(wanted, kept.unwrap_or_default())?
@@ -253,6 +248,7 @@ impl Live {
             kept: tids,
             queued: Vec::new(),
             again: 0,
+            why_stopped: wanted.running.then(|| self.on_processors.why()),
         };
         Ok((look, sleepers))
     }

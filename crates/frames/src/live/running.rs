@@ -1,62 +1,55 @@
 //! Looks at threads that run without a stop: each is copied on its processor, within an interrupt (`tracepoint::Running`), where the kernel
 //! lets lancet do that. Used by `open`.
 //!
-//! The interrupt can copy only what it was told to copy before it. That is the stack, and the pages that the readers of the VMs have needed of
-//! this process lately. Whether they hold all of the frames is found out afterwards, by the walk that asks what must be copied
-//! ([`Scripts::wanted`](super::scripts::Scripts::wanted)): if it reads anything, or wants anything, that was not copied, then what it would see of that belongs to a later
-//! moment. Such a copy is dropped, and the thread that then has the processor is copied, with those pages too. So what is shown of a thread
-//! that runs has all been copied between two of its instructions. What else is read of it, the names and lines of its code, does not change
-//! while it runs.
+//! The interrupt can copy only what it was told to copy before it. That is the stack, and the pages that were needed of this process lately.
+//! Whether they hold all of the frames is found out afterwards (`whole`). If not, the copy is dropped, and the thread that then has the
+//! processor is copied, with those pages too. So what is shown of a thread that runs has all been copied between two of its instructions. What
+//! else is read of it, the names and lines of its code, and which locks of its VM it holds, is read some moments later.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use process::asleep::{Asleep, thread_area};
-use process::clock::is_on_processor;
+use process::clock::thread_time;
 use process::pagemap::{Pagemap, stack_around};
 use process::pages::Pages;
 use process::processors::are_several;
-use process::ptrace;
 use process::room::Room;
-use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
-use process::stop::Stop;
-use tracepoint::{Asked, DEEPEST, LISTED, PAGE, Running, Seen};
+use process::snapshot::{Activity, Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::stop::thread_state;
+use tracepoint::{Asked, PAGE, Running};
 
-use super::activity::Sleepers;
+use super::activity::{self, Sleepers};
 use super::between_looks::{Again, Kept};
+use super::earlier::Earlier;
 use super::look::Look;
-use super::noted::Noted;
 use super::open::{Live, Reading, Wanted};
-use super::scripts;
+use super::scripts::{self, Through, VmThread};
 use super::stack::{self, Process, Stack};
 use super::state::State;
-use crate::Result;
 
-/// How often a processor is looked at again for a thread whose frames were not all copied.
+/// How often a processor is looked at again for a thread whose frames were not all copied, and how long threads are kept there for that.
 const TRIES: u32 = 4;
-/// After so many looks in a row in which that did not do, threads are stopped instead for [`STOPPED`] looks.
-const FAILURES: u32 = 3;
-const STOPPED: u32 = 100;
-/// A page is copied for so many looks after it was needed last.
-const LOOKS: u64 = 64;
-/// What is known of threads is read again after so many looks, or where it is known of so many.
-const NAMED: u64 = 256;
-const MOST_THREADS: usize = 1 << 12;
-/// Pages of a stack that are copied before any was seen.
-const SHALLOW: usize = 16;
-/// Of more processors, and where several processes are looked at, none is interrupted for a process of which no thread is on one.
+const LONGEST: Duration = Duration::from_micros(200);
+/// Of more processors, and where several processes are looked at, none is interrupted for a process of which no thread wants one.
 const FEW: usize = 8;
 /// The threads that sleep are asked whether they have slept on at most for one part in so many of the time.
 const SHARE: u32 = 20;
+
+/// Why looks are made by stops.
+const REPLACED: &str =
+    "in a Python without the GIL what leads to frames is replaced while threads run";
+const SINGLE: &str = "lancet may use a single processor";
+const HIDDEN: &str = "a thread that sleeps cannot be read otherwise: it has no list of robust mutexes, as glibc makes one, or the kernel no schedstat";
 
 /// What lancet runs on processors, made when it is first wanted; it serves all processes.
 enum Program {
     Unmade,
     Made(Running),
-    /// The kernel does not allow it, or cannot do it.
-    Refused,
+    /// Why the kernel does not allow it, or cannot do it.
+    Refused(String),
 }
 
 /// Whether lancet may use several processors; asked once, because it goes away from those that others want (`Apart`).
@@ -68,46 +61,16 @@ thread_local! {
     static SERVED: Cell<i32> = const { Cell::new(0) };
 }
 
-/// What is known of the threads of a process that run, between two looks.
-pub(super) struct OnProcessors {
-    /// The threads that were seen, by their ids and the addresses of their tasks.
-    threads: HashMap<(i32, u64), Thread>,
-    /// Pages that readers have needed, by the number of the look in which they did last.
-    pages: BTreeMap<u64, u64>,
-    /// How many pages of a stack are copied.
-    depth: usize,
-    look: u64,
-    /// Looks in a row that have failed, and how many are still to be made by stops.
-    failed: u32,
-    stops: u32,
-    /// When sleeping threads were asked last, and how long that took.
-    asked: Option<(Instant, Duration)>,
-}
-
-impl Default for OnProcessors {
-    fn default() -> Self {
-        OnProcessors {
-            threads: HashMap::new(),
-            pages: BTreeMap::new(),
-            depth: SHALLOW,
-            look: 0,
-            failed: 0,
-            stops: 0,
-            asked: None,
-        }
-    }
-}
-
 /// The threads that had a processor in one look.
 #[derive(Default)]
-pub(super) struct Beside {
+struct Beside {
     threads: Vec<(Thread, Copies)>,
     /// How long they were kept from going on.
     took: Duration,
     /// How often one was copied once more.
     again: u64,
     /// Whether files were loaded since the look before, so that they have other numbers.
-    pub(super) is_elsewhere: bool,
+    is_elsewhere: bool,
 }
 
 /// What was found on a processor.
@@ -119,48 +82,75 @@ enum Found {
 }
 
 impl Live {
-    /// Copies the threads that have a processor now. `None`: that cannot be done, and they must be stopped.
-    pub(super) fn copy_running(&mut self) -> Option<Beside> {
+    /// Looks at the threads that have a processor now, and at those that sleep. `None`: that cannot be done, and threads must be stopped. What
+    /// is known of the look `before` is used up only where it could be tried.
+    pub(super) fn look_on_processors(
+        &mut self,
+        wanted: Wanted,
+        before: &mut Option<Again>,
+    ) -> Option<(Look, Sleepers)> {
         // Where there is no processor but the one that lancet has, nobody else is on it.
         if !*SEVERAL.get_or_init(are_several) {
+            self.on_processors.stop_once(SINGLE);
             return None;
         }
-        self.copy_on_processors().or_else(|| {
-            // Who only waits for a processor would have to be given one to be stopped.
-            (!is_on_processor(self.pid)).then(Beside::default)
-        })
+        if self.vms.iter().any(|vm| vm.needs_stop()) {
+            self.on_processors.stop_once(REPLACED);
+            return None;
+        }
+        if self.on_processors.goes_by_stops() {
+            return None;
+        }
+        let refused = PROGRAM.with_borrow_mut(|program| made(program, self.pid).err());
+        if let Some(why) = refused {
+            self.on_processors.stop_once(&why);
+            return None;
+        }
+        // Who has slept on until now sleeps at the moment of the look.
+        let kept = before.take().map(|before| self.kept_beside(before));
+        let kept = kept.unwrap_or_default();
+        let earlier = Earlier::of(self.pid, &kept.sleepers);
+        let beside = self.copy_on_processors(&earlier)?;
+        let kept = match beside.is_elsewhere {
+            true => Kept::default(),
+            false => kept,
+        };
+        self.look_beside(wanted, kept, &beside, &earlier)
     }
 
-    fn copy_on_processors(&mut self) -> Option<Beside> {
-        if self.on_processors.stops > 0 {
-            self.on_processors.stops -= 1;
-            return None;
-        }
-        self.on_processors.look += 1;
-        let beside = PROGRAM.with_borrow_mut(|program| {
-            let running = made(program, self.pid)?;
+    fn copy_on_processors(&mut self, earlier: &Earlier) -> Option<Beside> {
+        let copied = PROGRAM.with_borrow_mut(|program| {
+            let Program::Made(running) = program else {
+                return Ok(None);
+            };
             let before = SERVED.replace(self.pid);
             let are_many = running.processors() > FEW || before != self.pid && before != 0;
-            if are_many && !is_on_processor(self.pid) {
-                return Some(Some(Beside::default()));
+            if are_many && !earlier.may_run(self.pid) {
+                return Ok(Some(Beside::default()));
             }
-            match self.copy_each(running) {
-                Ok(beside) => Some(beside),
-                Err(_) => {
-                    *program = Program::Refused;
-                    None
-                }
+            self.copy_each(running).map_err(|error| {
+                let why = format!("the kernel cannot interrupt processors by BPF: {error}");
+                *program = Program::Refused(why.clone());
+                why
+            })
+        });
+        match copied {
+            Ok(copied) => {
+                self.on_processors.end_look(copied.is_some());
+                copied
             }
-        })?;
-        self.on_processors.end_look(beside.is_some());
-        beside
+            Err(why) => {
+                self.on_processors.stop_once(&why);
+                None
+            }
+        }
     }
 
     /// Looks at each processor; `None` where the frames of a thread could not all be copied.
     fn copy_each(&mut self, running: &mut Running) -> std::io::Result<Option<Beside>> {
         let mut beside = Beside::default();
         for processor in 0..running.processors() {
-            let mut tries = 0;
+            let (mut tries, before) = (0, beside.took);
             loop {
                 let found = match self.copy_on(running, processor, &mut beside) {
                     // It is off.
@@ -176,7 +166,9 @@ impl Live {
                         }
                         break;
                     }
-                    Found::InPart if tries == TRIES => return Ok(None),
+                    Found::InPart if tries == TRIES || beside.took - before > LONGEST => {
+                        return Ok(None);
+                    }
                     Found::InPart => {
                         tries += 1;
                         beside.again += 1;
@@ -205,14 +197,18 @@ impl Live {
         };
         beside.took += seen.took;
         let (tid, task, [ip, sp, bp]) = (seen.tid, seen.task, seen.registers);
-        let deep = seen.stack().1.len() / PAGE;
-        let copies = self.on_processors.copies(&seen, &pages);
+        let (at, stack) = seen.stack();
+        let (deep, stack_end) = (stack.len() / PAGE, at + stack.len() as u64);
+        let mut copies = self.on_processors.copies(&seen, &pages);
         if self.maps.find(sp).is_none() || self.maps.find(ip).is_none() {
             beside.is_elsewhere |= self.refresh();
         }
         let Some(mut thread) = self.thread(tid, task, sp) else {
-            // It has ended meanwhile.
-            return Ok(Found::Nobody);
+            // It has ended meanwhile, or cannot be read so.
+            return Ok(match thread_state(self.pid, tid) {
+                None | Some('Z' | 'X') => Found::Nobody,
+                Some(_) => Found::InPart,
+            });
         };
         let thread_area = thread.context.thread_area;
         thread.context = UnwindContext {
@@ -221,18 +217,20 @@ impl Live {
             bp,
             thread_area,
         };
-        let used = thread.mapping.end.saturating_sub(sp) as usize / PAGE + 2;
-        let is_cut = deep == self.on_processors.depth && deep < used.min(DEEPEST);
-        if is_cut {
-            self.on_processors.depth = used.min(DEEPEST);
-        }
-        Ok(match self.is_whole(&thread, &copies) && !is_cut {
+        // In a thread of glibc's its own record lies at the outer end, and above it what the kernel may have merged with the stack.
+        let own = Some(thread_area).filter(|area| (sp..thread.mapping.end).contains(area));
+        let used = own.unwrap_or(thread.mapping.end).saturating_sub(sp) as usize / PAGE + 2;
+        let is_cut = self.on_processors.is_cut(used, deep);
+        // A reader remembers what it does not find, so it is not asked about a part.
+        let is_whole = !is_cut && self.is_whole(&thread, stack_end, &mut copies);
+        Ok(match is_whole {
             true => Found::Whole(thread, copies),
             false => Found::InPart,
         })
     }
 
-    /// Returns what is known of a thread that had a processor with this stack pointer; `None` if it is gone.
+    /// Returns what is known of a thread that had a processor with this stack pointer; `None` if it is gone, or its fs base or stack is not
+    /// found.
     fn thread(&mut self, tid: i32, task: u64, sp: u64) -> Option<Thread> {
         let known = self.on_processors.threads.get(&(tid, task));
         if let Some(known) = known.filter(|known| known.mapping.contains(&sp)) {
@@ -240,10 +238,13 @@ impl Live {
         }
         let thread_area = match known {
             Some(known) => known.context.thread_area,
-            None => area_of(self.pid, tid)?,
+            None => thread_area(tid)?,
         };
         let pagemap = Pagemap::open(self.pid).ok();
         let mapping = stack_around(pagemap.as_ref(), &self.maps, sp);
+        if mapping.is_empty() {
+            return None;
+        }
         let context = UnwindContext {
             thread_area,
             ..UnwindContext::default()
@@ -254,58 +255,54 @@ impl Live {
         Some(thread)
     }
 
-    /// Whether all that leads to a thread's frames was copied; notes what does.
-    fn is_whole(&mut self, thread: &Thread, copies: &Copies) -> bool {
-        let noted = Noted::of(copies, &self.memory);
-        for vm in &self.vms {
-            for range in vm.wanted(&noted, thread, copies) {
-                noted.need(&range);
-            }
-        }
-        let (pages, is_whole) = noted.told();
-        self.on_processors.need(pages);
-        is_whole
-    }
-
     /// Returns the threads that sleep on. Whether they do is asked more seldom the longer it takes to ask.
-    pub(super) fn kept_beside(&mut self, before: Again) -> Kept {
+    fn kept_beside(&mut self, before: Again) -> Kept {
         let asked = self.on_processors.asked;
         let asks = asked.is_none_or(|(last, took)| last.elapsed() >= took * SHARE);
-        let began = Instant::now();
+        // What other programs take of the processor meanwhile is no cost of asking: on a busy machine it would make what is told of short
+        // waits too old.
+        let began = thread_time();
         let kept = before.kept_beside(asks);
         if asks {
-            self.on_processors.asked = Some((Instant::now(), began.elapsed()));
+            self.on_processors.asked = Some((Instant::now(), thread_time().saturating_sub(began)));
         }
         kept
     }
 
-    /// Reads the threads that were copied on their processors, and those that sleep, which are copied now.
-    pub(super) fn look_beside(
+    /// Reads the threads that were copied on their processors, and those that sleep, which are copied now. `None` where one that sleeps can
+    /// be read only by a stop.
+    fn look_beside(
         &mut self,
         wanted: Wanted,
         kept: Kept,
-        beside: Beside,
-    ) -> Result<(Look, Sleepers)> {
+        beside: &Beside,
+        earlier: &Earlier,
+    ) -> Option<(Look, Sleepers)> {
+        let threads = beside.threads.iter();
+        // Soon after the interrupts, because it may change.
+        let known: Vec<Option<VmThread>> = threads
+            .map(|(thread, copies)| self.known_by_vm(thread, copies))
+            .collect();
         let coroutines = match kept.stacks.is_empty() {
             true => scripts::threads_apart(&self.vms, &self.memory),
             false => Vec::new(),
         };
         let mut sleepers = Sleepers::of(self.pid, &self.memory, kept.sleepers);
+        if sleepers.is_any_hidden(self.pid) {
+            self.on_processors.go_by_stops(HIDDEN);
+            return None;
+        }
         let snapshot = self.copy_sleeping(&sleepers.beside(&kept.asleep));
         sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
-        let ran: HashSet<i32> = beside
-            .threads
-            .iter()
-            .map(|(thread, _)| thread.tid)
-            .collect();
+        let tids = |stacks: &[(Stack, Room)]| -> HashSet<i32> {
+            stacks.iter().map(|(stack, _)| stack.thread.tid).collect()
+        };
+        let ran: HashSet<i32> = beside.threads.iter().map(|(one, _)| one.tid).collect();
         let read = snapshot.threads.iter().map(|thread| thread.tid);
         let read: HashSet<i32> = read.chain(ran.iter().copied()).collect();
         let mut kept_stacks = kept.stacks;
         kept_stacks.retain(|(stack, _)| !read.contains(&stack.thread.tid));
-        let tids: HashSet<i32> = kept_stacks
-            .iter()
-            .map(|(stack, _)| stack.thread.tid)
-            .collect();
+        let kept = tids(&kept_stacks);
         let reading = Reading {
             snapshot: &snapshot,
             coroutines: &coroutines,
@@ -316,10 +313,22 @@ impl Live {
         // One that sleeps now had a processor before.
         let both = stacks.into_iter().zip(rooms);
         let both = both.filter(|(stack, _)| !ran.contains(&stack.thread.tid));
-        let (mut stacks, mut rooms): (Vec<_>, Vec<_>) = both.unzip();
-        for (thread, copies) in &beside.threads {
-            stacks.insert(0, self.read_running(thread, copies));
-            rooms.insert(0, Room::default());
+        let mut all: Vec<(Stack, Room)> = both.collect();
+        for ((thread, copies), known) in beside.threads.iter().zip(known) {
+            all.push((self.read_running(thread, copies, known), Room::default()));
+        }
+        let queued = sleepers.queued(&ran, earlier);
+        let mut told = tids(&all);
+        told.extend(&queued);
+        let slept = earlier.slept_beside(&told).into_iter();
+        all.extend(slept.map(|tid| (self.slept(tid), Room::default())));
+        all.sort_by_key(|(stack, _)| {
+            let parked = stack.parked.is_some();
+            (parked, !parked && !stack.thread.main)
+        });
+        let (mut stacks, rooms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        if !snapshot.threads.is_empty() && !ran.is_empty() {
+            activity::tell_turns(&mut stacks);
         }
         self.tell_launchers(&mut stacks);
         let look = Look {
@@ -332,11 +341,12 @@ impl Live {
             not_read: scripts::not_read(&self.vms, wanted.fibers),
             stopped: beside.took,
             copied: snapshot.copies.size(),
-            kept: tids,
-            queued: sleepers.queued(&ran),
+            kept,
+            queued,
             again: beside.again,
+            why_stopped: None,
         };
-        Ok((look, sleepers))
+        Some((look, sleepers))
     }
 
     /// Copies threads that sleep.
@@ -354,8 +364,29 @@ impl Live {
         })
     }
 
+    /// Returns what the VM knows of a thread that runs: its name, and what others wait for at it.
+    fn known_by_vm(&self, thread: &Thread, copies: &Copies) -> Option<VmThread> {
+        let pages = Pages::new(&self.memory);
+        let overlay = Overlay {
+            copies,
+            rest: &pages,
+        };
+        let through = Through::default();
+        let mut vms = self.vms.iter();
+        let known = vms.find_map(|vm| vm.thread(&overlay, thread, copies, &through))?;
+        // It waits for nothing.
+        Some(VmThread {
+            id: known.id,
+            name: known.name,
+            turn: known.turn,
+            holds: known.holds,
+            joined_by: known.joined_by,
+            ..VmThread::default()
+        })
+    }
+
     /// Reads the stack of a thread that was copied on its processor.
-    fn read_running(&mut self, thread: &Thread, copies: &Copies) -> Stack {
+    fn read_running(&mut self, thread: &Thread, copies: &Copies, vm: Option<VmThread>) -> Stack {
         let pages = Pages::new(&self.memory);
         let overlay = Overlay {
             copies,
@@ -369,99 +400,39 @@ impl Live {
         };
         let objects: Vec<_> = self.vms.iter().map(|_| None).collect();
         let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
-        stack.state = Some(State::default());
+        stack.state = Some(State {
+            vm,
+            ..State::default()
+        });
         stack
+    }
+
+    /// A thread that slept at the moment of the look, and woke before it was read.
+    fn slept(&self, tid: i32) -> Stack {
+        let context = UnwindContext::default();
+        let mut thread = Thread::on_processor(self.pid, tid, context, 0..0);
+        thread.activity = Activity::Slept;
+        Stack::empty(&thread)
     }
 }
 
-/// Returns what is run on processors, if it may be, for a process.
-fn made(program: &mut Program, pid: i32) -> Option<&mut Running> {
+/// Returns what is run on processors, if it may be, for a process; or why not.
+fn made(program: &mut Program, pid: i32) -> std::result::Result<&mut Running, String> {
     if let Program::Unmade = program {
         *program = match Running::begin() {
             Ok(running) => Program::Made(running),
-            Err(_) => Program::Refused,
+            Err(error) => Program::Refused(error.to_string()),
         };
     }
     match program {
-        Program::Made(running) if running.require(pid).is_ok() => Some(running),
-        _ => None,
+        Program::Made(running) => match running.require(pid) {
+            Ok(()) => Ok(running),
+            Err(error) => Err(error.to_string()),
+        },
+        Program::Refused(why) => Err(why.clone()),
+        Program::Unmade => Err(String::new()),
     }
 }
 
-impl OnProcessors {
-    /// Returns the pages that are copied, by rising address.
-    fn listed(&self) -> Vec<u64> {
-        let mut pages: Vec<(u64, u64)> = self
-            .pages
-            .iter()
-            .map(|(page, used)| (*used, *page))
-            .collect();
-        if pages.len() > LISTED {
-            pages.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
-            pages.truncate(LISTED);
-        }
-        let mut pages: Vec<u64> = pages.into_iter().map(|(_, page)| page).collect();
-        pages.sort_unstable();
-        pages
-    }
-
-    /// Notes that pages are needed.
-    fn need(&mut self, pages: HashSet<u64>) {
-        let look = self.look;
-        // A walk that reads more sees something else than frames.
-        if pages.len() <= LISTED {
-            self.pages
-                .extend(pages.into_iter().map(|page| (page, look)));
-        }
-    }
-
-    /// Notes whether a look was made; forgets pages that were needed long ago, and threads where there are too many.
-    fn end_look(&mut self, is_made: bool) {
-        self.failed = if is_made { 0 } else { self.failed + 1 };
-        if self.failed == FAILURES {
-            (self.failed, self.stops) = (0, STOPPED);
-        }
-        let look = self.look;
-        self.pages.retain(|_, used| look - *used < LOOKS);
-        // Names and mappings of threads change, but seldom.
-        if look.is_multiple_of(NAMED) || self.threads.len() > MOST_THREADS {
-            self.threads.clear();
-        }
-    }
-
-    /// Returns the copies of a thread; forgets pages that could not be copied.
-    fn copies(&mut self, seen: &Seen, pages: &[u64]) -> Copies {
-        let mut copies = Copies::default();
-        let (at, stack) = seen.stack();
-        copies.add(at, stack);
-        // What lies in a row is one piece.
-        let mut row: Option<(u64, Vec<u8>)> = None;
-        for (page, bytes) in pages.iter().zip(seen.listed()) {
-            let Some(bytes) = bytes else {
-                self.pages.remove(page);
-                continue;
-            };
-            match &mut row {
-                Some((at, row)) if *at + row.len() as u64 == *page => row.extend_from_slice(bytes),
-                _ => {
-                    if let Some((at, row)) = row.replace((*page, bytes.to_vec())) {
-                        copies.add(at, &row);
-                    }
-                }
-            }
-        }
-        if let Some((at, row)) = row {
-            copies.add(at, &row);
-        }
-        copies
-    }
-}
-
-/// Returns the fs base of a thread. Where the C library does not lead to it, the thread is stopped once.
-fn area_of(pid: i32, tid: i32) -> Option<u64> {
-    let stopped = || {
-        let _stop = Stop::as_it_is(pid, tid, false).ok()?;
-        Some(ptrace::registers(tid).ok()?.fs_base)
-    };
-    thread_area(tid).or_else(stopped)
-}
+#[cfg(test)]
+mod tests;

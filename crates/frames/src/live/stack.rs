@@ -278,6 +278,17 @@ pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thre
     !unwinder.walks_without_rbp(thread.context, reads, &outermost)
 }
 
+/// Walks along the native frames of a stack, for what is read of it.
+pub(super) fn walk(
+    process: &Process,
+    unwinder: &mut Unwinder,
+    thread: &Thread,
+    stack: &dyn Memory,
+) {
+    let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
+    unwinder.walk(thread.context, process.reads(stack, &hosts));
+}
+
 /// Returns the native frames of a stack.
 fn natives(
     process: &Process,

@@ -11,7 +11,7 @@ use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
 use vm::{Language, Memory};
 
 use super::newest_layout;
-use super::on_stack::{inner_words, is_on, outer_words};
+use super::on_stack::{inner_words, is_on, outer_words, searched};
 use crate::frames::without_table::is_taken_away;
 use crate::frames::{
     Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
@@ -227,6 +227,15 @@ impl Scripts for Vm {
                 .ok()
         };
         ranges().map(Vec::from).unwrap_or_default()
+    }
+
+    fn searched(&self, thread: &Thread) -> Vec<Range<u64>> {
+        // That of the main thread is known, and so are those that the VM knows by their kernel threads.
+        let is_known = thread.main || self.runs.borrow().contains_key(&thread.own_id);
+        match is_known {
+            true => Vec::new(),
+            false => searched(thread).into(),
+        }
     }
 
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {

@@ -25,11 +25,19 @@ pub(super) fn is_on<M: Memory>(
         && inner_words(thread, copied).contains(&context)
 }
 
+/// Returns the parts of a stack that are searched: the outer end and the inner one.
+pub(super) fn searched(thread: &Thread) -> [Range<u64>; 2] {
+    let (from, end) = (thread.context.sp & !7, thread.mapping.end);
+    [
+        end.saturating_sub(SEARCHED).max(from)..end,
+        from..end.min(from + INNER),
+    ]
+}
+
 /// Returns the different words at the outer end of a stack that could be pointers.
 pub(super) fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
-    let end = thread.mapping.end;
-    let from = end.saturating_sub(SEARCHED).max(thread.context.sp & !7);
-    words(copied, from..end)
+    let [outer, _] = searched(thread);
+    words(copied, outer)
         .into_iter()
         .filter(|word| word % 8 == 0 && (0x1000..0x8000_0000_0000).contains(word))
         .collect()
@@ -37,8 +45,8 @@ pub(super) fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
 
 /// Returns the words at the inner end of a stack.
 pub(super) fn inner_words(thread: &Thread, copied: &Copies) -> Vec<u64> {
-    let from = thread.context.sp & !7;
-    words(copied, from..thread.mapping.end.min(from + INNER))
+    let [_, inner] = searched(thread);
+    words(copied, inner)
 }
 
 /// Returns the words in a copied range that were ever touched; none if it was not copied.

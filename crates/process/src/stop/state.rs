@@ -5,6 +5,7 @@
 
 use crate::proc_file;
 use crate::status_file::StatusFile;
+use crate::threads::thread_ids;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -20,6 +21,17 @@ pub(super) fn thread_is_dead(pid: i32, tid: i32) -> bool {
 /// Whether a thread is on a processor or waits for one.
 pub fn is_running(pid: i32, tid: i32) -> bool {
     thread_state(pid, tid) == Some('R')
+}
+
+/// Whether a thread of a process is on a processor or waits for one, as each shows when it is asked; true where that cannot be found out. The
+/// kernel's clock of the processor time of another process does not tell that: between two ticks it stands still (`thread_group_cputime`,
+/// kernel/sched/cputime.c).
+pub fn any_runs(pid: i32) -> bool {
+    let runs = |tid: &i32| match state_of_thread(pid, *tid) {
+        Ok(state) => state.is_none_or(|letter| letter == 'R'),
+        Err(error) => !proc_file::is_gone(&error),
+    };
+    thread_ids(pid).map_or(true, |tids| tids.iter().any(runs))
 }
 
 /// Returns the letter of a thread's state; `None` = it is gone ([`thread_is_gone`]), or cannot be read.
@@ -67,4 +79,34 @@ pub(super) fn thread_count(pid: i32) -> Option<usize> {
 pub(super) fn tracer_of(tid: i32) -> i32 {
     let status = StatusFile::of_first_thread(tid).unwrap_or_default();
     status.number("TracerPid").unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn another_process_that_spins_runs_each_time_and_one_that_sleeps_does_not() {
+        let run = |program: &mut Command| {
+            let program = program.stdin(Stdio::piped()).stdout(Stdio::null());
+            program.spawn().expect("Debian's own")
+        };
+        let mut spins = run(Command::new("sh").args(["-c", "while :; do :; done"]));
+        let mut sleeps = run(&mut Command::new("cat"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while any_runs(sleeps.id() as i32) {
+            assert!(Instant::now() < deadline, "it never sleeps");
+            std::thread::yield_now();
+        }
+        // Many times within one tick.
+        for _ in 0..1000 {
+            assert!(any_runs(spins.id() as i32));
+        }
+        spins.kill().expect("ours");
+        spins.wait().expect("ours");
+        drop(sleeps.stdin.take());
+        sleeps.wait().expect("ours");
+    }
 }
