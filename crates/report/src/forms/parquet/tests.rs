@@ -106,12 +106,7 @@ fn an_answer_is_a_file_a_table() {
         read(&files[1], &own),
         [r#""alloc_agg" 1 4 ["leak: app.rb:12"] []"#]
     );
-    assert_eq!(
-        read(&files[2], &["frames"]),
-        [
-            r#"[{function: "put", file: "lib.rb", line: 3}, {function: null, file: null, line: null}]"#
-        ]
-    );
+    assert_eq!(read(&files[2], &["frames"]), ["put@lib.rb:Some(3), @:None"]);
     assert!(
         !format!("{files:?}").contains("secret"),
         "a command line may have secrets"
