@@ -153,7 +153,8 @@ impl Live {
         let before = self.again.take();
         found?;
         // First of all, because it is now that the look was to be.
-        let running = match wanted.running {
+        let may_run = !self.vms.iter().any(|vm| vm.needs_stop());
+        let running = match wanted.running && may_run {
             true => self.copy_running(),
             false => None,
         };
