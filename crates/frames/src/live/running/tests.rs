@@ -4,7 +4,7 @@ use super::super::activity::{Until, waits_for};
 use super::*;
 use std::process::{Child, Command};
 
-const SEEN: u32 = 50;
+const SEEN: u32 = 10;
 
 /// A program that runs until this is dropped.
 struct Guest(Child, Live);
