@@ -191,7 +191,7 @@ class Traces(unittest.TestCase):
         asked = []
 
         class Fails:
-            def between(self, stretches):
+            def between(self, stretches, details=False):
                 asked.append(stretches)
                 raise lancet.Error("it cannot be told")
 

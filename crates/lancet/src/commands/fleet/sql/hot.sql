@@ -10,7 +10,7 @@ all_of as (
   select service, sum(samples) as samples from answers group by service
 )
 select s.service as service, s.function as function, s.file as file,
-       count(distinct s.host) as hosts, sum(s.own) as own_samples, sum(s.total) as total_samples,
+       count(distinct s.host) as hosts, cast(sum(s.own) as bigint) as own_samples, cast(sum(s.total) as bigint) as total_samples,
        round(100.0 * sum(s.own) / max(a.samples), 1) as own_percent
 from ran s join all_of a on a.service = s.service
 group by s.service, s.function, s.file
