@@ -445,7 +445,7 @@ mod tests {
         sampling.by_stops.insert("BPF is not there".to_owned(), 2);
         assert_eq!(
             sampling.cost(),
-            "stood still for 3 ms in all; 2 looks stopped threads that were awake: BPF is not there"
+            "stood still for 3.0 ms in all; 2 looks stopped threads that were awake: BPF is not there"
         );
     }
 

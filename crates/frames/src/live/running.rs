@@ -40,7 +40,7 @@ const SHARE: u32 = 20;
 
 /// Why looks are made by stops.
 const REPLACED: &str =
-    "in a Python without the GIL what leads to frames is replaced while threads run";
+    "without a lock of the VM what leads to frames is replaced while threads run";
 const SINGLE: &str = "lancet may use a single processor";
 const HIDDEN: &str = "a thread that sleeps cannot be read otherwise: it has no list of robust mutexes, as glibc makes one, or the kernel no schedstat";
 

@@ -160,6 +160,8 @@ impl Seen {
             match (record["record"].as_str(), which) {
                 (Some("wait"), Some(which)) => self.samples[which] += number("samples"),
                 (Some("function"), Some(3)) => self.samples[3] += number("total"),
+                // By its own clock a thread that waits for a processor works.
+                (Some("profile"), _) => self.samples[3] += number("queued"),
                 (Some("lock"), _) => {
                     self.locked += number("samples");
                     self.held += held(&record);

@@ -31,7 +31,8 @@ pub fn path() -> Option<String> {
         Some(file)
     });
     let number = file.as_ref()?.as_raw_fd();
-    Some(format!("/proc/{}/fd/{number}", std::process::id()))
+    let path = process::proc_file::path(std::process::id() as i32, &format!("fd/{number}"));
+    Some(path.display().to_string())
 }
 
 #[cfg(test)]
