@@ -379,9 +379,13 @@ fn a_program_that_is_run_next_is_watched_anew() {
     guest.expect("ready");
     let ledger = round(&mut guest);
     guest.tell("");
-    guest.ends_with("answer 42");
-    let report = std::fs::read_to_string(&report).expect("a report");
     // What the shell held is told with a loss, because it runs another program since.
+    let (lines, status) = guest.end();
+    assert_eq!(
+        (lines.last().map(String::as_str), status.code()),
+        (Some("answer 42"), Some(4))
+    );
+    let report = std::fs::read_to_string(&report).expect("a report");
     let last = report
         .rfind("{\"record\":\"process\"")
         .expect("the program's own record");

@@ -15,8 +15,12 @@ fn an_image_answers_as_its_process() {
         let recorder = Recorder::new(&guest.memory, 0);
         let symbol = |name: &str| recorder.symbol(name, symbols.address(name));
         let answers = answers::python(&recorder, &symbol);
-        let expected = "thread runs: holds 2\n  script.py:25 wait\n  script.py:12 Job.end\n";
-        assert!(answers.contains(expected), "{version}: {answers}");
+        // Code objects have a qualified name since 3.11.
+        let is_told = ["Job.end", "end"].iter().any(|name| {
+            let frames = format!("holds 2\n  script.py:25 wait\n  script.py:12 {name}\n");
+            answers.contains(&format!("thread runs: {frames}"))
+        });
+        assert!(is_told, "{version}: {answers}");
         assert_eq!(
             answers.matches(" deep\n").count(),
             21,
