@@ -381,17 +381,12 @@ fn a_program_that_is_run_next_is_watched_anew() {
     guest.tell("");
     // What the shell held is told with a loss, because it runs another program since.
     let (lines, status) = guest.end();
-    assert_eq!(
-        (lines.last().map(String::as_str), status.code()),
-        (Some("answer 42"), Some(4))
-    );
+    assert_eq!((&*lines[0], status.code()), ("answer 42", Some(4)));
     let report = std::fs::read_to_string(&report).expect("a report");
-    let last = report
-        .rfind("{\"record\":\"process\"")
-        .expect("the program's own record");
+    let last = report.rfind("{\"record\":\"process\"").expect("records");
     equal(&report[last..], &ledger, "the next");
-    let look = report[last..].lines().nth(1).expect("its look");
-    let look: Value = serde_json::from_str(look).expect("JSON");
+    let look = report[last..].lines().nth(1).unwrap_or_default();
+    let look: Value = serde_json::from_str(look).expect("its look");
     let watched = look["watched_ns"].as_u64().expect("a number");
     assert!(watched > 1_000_000, "{look}");
 }
