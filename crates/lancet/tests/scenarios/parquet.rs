@@ -49,7 +49,7 @@ fn each_answer_with_a_table_is_a_file_that_others_read() {
             continue;
         };
         let script = format!(
-            "import duckdb; print(duckdb.sql(\"select count(*) >= 0, count(*) = count(host), count(*) = count(lost), min(pid), max(pid) from read_parquet('{}')\").fetchone())",
+            "import duckdb; print(duckdb.sql(\"select count(*) >= 0, count(*) = count(host), count(*) = count(lost), min(pid), max(pid) from read_parquet('{}')\").fetchall()[0])",
             path.display()
         );
         let said = said(&engine.join("python3"), &script);
