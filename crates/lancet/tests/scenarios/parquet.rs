@@ -11,7 +11,7 @@ use super::{answer, scenario};
 const ANSWERS: &[(&str, &str)] = &[
     ("lancet mem -p PID --for 300ms", "alloc_agg"),
     ("lancet heap -p PID", "heap_class"),
-    ("lancet calls -p PID -x read --for 300ms", "call_agg"),
+    ("lancet calls -c -p PID -x malloc --for 300ms", "call_agg"),
     ("lancet syscalls -p PID --for 300ms", "syscall_agg"),
     ("lancet profile -p PID --for 300ms", "sample"),
 ];
