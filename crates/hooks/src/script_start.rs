@@ -30,7 +30,6 @@ use process::stop::Ties;
 use process::symbols::Kind;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::time::Duration;
 use wire::ControlPage;
 use wire::calls::{Hook, want};
 
@@ -63,15 +62,8 @@ impl ScriptStart {
         functions: &'static [&'static str],
     ) -> Result<Option<Self>> {
         let options = Options {
-            ring_size: 0,
-            most_wait: Duration::ZERO,
-            room: 0,
-            line_tests: Vec::new(),
-            line_policy: 0,
-            passed_over: 0,
-            follow: false,
-            system_calls_alone: false,
             max_stop: MAX_STOP,
+            ..Options::default()
         };
         let mut start = ScriptStart {
             tracing: Tracing::at_exec(tracee, image, options)?,

@@ -13,8 +13,8 @@ use wire::calls::blocks::Effect;
 use wire::calls::special::is_special;
 use wire::calls::{Hook, SYSTEM_CALLS, record, want};
 
-/// How a process is traced.
-#[derive(Clone, Debug)]
+/// How a process is traced. By default no call is reported.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Bytes of each thread's ring; a power of two. 0 = no call is reported, and the guest gets no memory for rings. Rings
     /// become smaller where the guest's control group has little room.

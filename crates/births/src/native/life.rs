@@ -20,13 +20,8 @@ fn options() -> Options {
     Options {
         ring_size: RING,
         most_wait: MOST_WAIT,
-        room: 0,
-        line_tests: Vec::new(),
-        line_policy: 0,
-        passed_over: 0,
-        follow: false,
-        system_calls_alone: false,
         max_stop: MAX_STOP,
+        ..Options::default()
     }
 }
 

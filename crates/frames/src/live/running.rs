@@ -313,10 +313,12 @@ impl Live {
         // One that sleeps now had a processor before.
         let both = stacks.into_iter().zip(rooms);
         let both = both.filter(|(stack, _)| !ran.contains(&stack.thread.tid));
-        let mut all: Vec<(Stack, Room)> = both.collect();
-        for ((thread, copies), known) in beside.threads.iter().zip(known) {
-            all.push((self.read_running(thread, copies, known), Room::default()));
-        }
+        let running = beside.threads.iter().zip(known);
+        let running = running.map(|((thread, copies), known)| {
+            let stack = self.read_running(thread, copies, known);
+            (stack, Room::default())
+        });
+        let mut all: Vec<(Stack, Room)> = both.chain(running).collect();
         let queued = sleepers.queued(&ran, earlier);
         let mut told = tids(&all);
         told.extend(&queued);
@@ -351,17 +353,8 @@ impl Live {
 
     /// Copies threads that sleep.
     fn copy_sleeping(&self, asleep: &[Asleep]) -> Snapshot {
-        let Live { vms, memory, .. } = self;
-        Snapshot::of_sleeping(self.pid, &self.maps, asleep, &mut |thread, copied| {
-            let overlay = Overlay {
-                copies: copied,
-                rest: memory,
-            };
-            let wanted = vms.iter();
-            wanted
-                .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                .collect()
-        })
+        let wanted = &mut |thread: &Thread, copied: &Copies| self.wanted_of(thread, copied);
+        Snapshot::of_sleeping(self.pid, &self.maps, asleep, wanted)
     }
 
     /// Returns what the VM knows of a thread that runs: its name, and what others wait for at it.

@@ -1,4 +1,4 @@
-//! Stops the threads of a process that run, and copies. Used by `open`.
+//! Stops the threads of a process that run, and copies. Used by `open` and `running`.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -62,21 +62,29 @@ impl Live {
                 kept,
             },
             &mut |thread, copied| {
-                let overlay = Overlay {
-                    copies: copied,
-                    rest: memory,
-                };
-                let mut wanted: Vec<Range<u64>> = vms
-                    .iter()
-                    .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                    .collect();
+                let mut wanted = self.wanted_of(thread, copied);
                 if thread.main {
+                    let overlay = Overlay {
+                        copies: copied,
+                        rest: memory,
+                    };
                     let end = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at).end;
                     wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
                 }
                 wanted
             },
         )
+    }
+
+    /// Returns what must be copied with a thread whose stack was copied, so that its script frames can be read afterwards.
+    pub(super) fn wanted_of(&self, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
+        let overlay = Overlay {
+            copies: copied,
+            rest: &self.memory,
+        };
+        let vms = self.vms.iter();
+        vms.flat_map(|vm| vm.wanted(&overlay, thread, copied))
+            .collect()
     }
 
     /// Returns the ranges that would be read of the main thread if it stood still now. When it does stand still, most of them

@@ -35,17 +35,7 @@ impl Profile {
         if mode == self.mode {
             return self;
         }
-        let mut shown = Profile {
-            mode,
-            by: self.by,
-            waits: self.waits.clone(),
-            threads: self.threads.clone(),
-            ..Profile::default()
-        };
-        for (count, of_all) in shown.counts_mut().into_iter().zip(self.counts()) {
-            *count = of_all;
-        }
-        shown.samples = 0;
+        let mut shown = self.without_samples(self.by, mode);
         if self.by == By::Thread {
             // They have no stacks of which some could be added.
             shown.add_threads(&self.threads);
@@ -91,23 +81,29 @@ impl Profile {
         }
     }
 
+    /// What these looks saw beside samples, for samples of another kind.
+    fn without_samples(&self, by: By, mode: Mode) -> Profile {
+        let mut other = Profile {
+            by,
+            mode,
+            waits: self.waits.clone(),
+            threads: self.threads.clone(),
+            ..Profile::default()
+        };
+        for (count, of_all) in other.counts_mut().into_iter().zip(self.counts()) {
+            *count = of_all;
+        }
+        other.samples = 0;
+        other
+    }
+
     /// Returns the same samples by something else than functions.
     #[must_use]
     pub fn grouped(self, by: By) -> Profile {
         if by == By::Function {
             return self;
         }
-        let mut grouped = Profile {
-            by,
-            mode: self.mode,
-            waits: self.waits.clone(),
-            threads: self.threads.clone(),
-            ..Profile::default()
-        };
-        for (count, of_all) in grouped.counts_mut().into_iter().zip(self.counts()) {
-            *count = of_all;
-        }
-        grouped.samples = 0;
+        let mut grouped = self.without_samples(by, self.mode);
         if by == By::Thread {
             grouped.add_threads(&self.threads);
             return grouped;

@@ -1,4 +1,4 @@
-//! Who calls one function, and what it calls. Used by `lancet::commands::profile::run`.
+//! Who calls one function, and what it calls. Used by `lancet::commands::profile::run` and `live::state`.
 //!
 //! ```text
 //! Cart#total (cart.rb): own 50.0 %, total 90.0 % of the time in which threads ran
@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use frames::profile::{Function, Profile};
+use frames::profile::{Around, Function, Profile};
 
 use super::format::Head;
 use super::words::{all, at, called, share, summary};
@@ -44,6 +44,36 @@ pub(super) fn with_callees<'a>(profile: &'a Profile, name: &str) -> HashSet<&'a 
     named.into_iter().chain(callees).collect()
 }
 
+/// A caller or callee of a function.
+#[derive(Debug)]
+pub struct Beside<'a> {
+    /// In how many samples it called, or was called.
+    pub samples: u64,
+    /// What it is called, a caller with the line of its call.
+    pub text: String,
+    /// Itself.
+    pub function: &'a Function,
+}
+
+/// Returns the callers of a function, and its callees, those of most samples first.
+pub fn beside<'a>(around: &Around<'a>) -> [Vec<Beside<'a>>; 2] {
+    let callers = around.callers.iter().map(|(frame, samples)| Beside {
+        samples: *samples,
+        text: at(frame),
+        function: &frame.function,
+    });
+    let callees = around.callees.iter().map(|(callee, samples)| Beside {
+        samples: *samples,
+        text: called(callee, None),
+        function: callee,
+    });
+    let mut both = [callers.collect::<Vec<_>>(), callees.collect()];
+    for rows in &mut both {
+        rows.sort_by_key(|row| Reverse(row.samples));
+    }
+    both
+}
+
 /// Writes them, each with at most so many callers and callees as a table has rows.
 ///
 /// # Errors
@@ -60,18 +90,13 @@ pub fn write(
         let [own, total] = [around.own, around.total].map(|count| share(count, profile));
         let (name, all) = (called(function, None), all(profile.mode()));
         writeln!(out, "\n{name}: own {own:.1} %, total {total:.1} % of {all}")?;
-        let callers = around.callers.iter();
-        let callers = callers.map(|(frame, count)| (*count, format!("called by {}", at(frame))));
-        let callees = around.callees.iter();
-        let callees =
-            callees.map(|(callee, count)| (*count, format!("calls {}", called(callee, None))));
-        for mut rows in [callers.collect::<Vec<_>>(), callees.collect()] {
-            rows.sort_by_key(|(count, _)| Reverse(*count));
+        for (verb, rows) in ["called by", "calls"].into_iter().zip(beside(&around)) {
             if !rows.is_empty() {
                 writeln!(out)?;
             }
-            for (count, text) in rows.iter().take(head.rows) {
-                writeln!(out, "{:>6.1}%  {text}", share(*count, profile))?;
+            for row in rows.iter().take(head.rows) {
+                let (part, text) = (share(row.samples, profile), &row.text);
+                writeln!(out, "{part:>6.1}%  {verb} {text}")?;
             }
         }
     }

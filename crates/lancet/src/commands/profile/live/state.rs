@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use frames::profile::{By, Function, Mode, Profile};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use report::profile::{at, called, listed, share, shown, threads, verdict};
+use report::profile::function::{Beside, beside};
+use report::profile::{called, listed, share, shown, threads, verdict};
 
 /// What a key asks of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,35 +266,16 @@ fn calls(shown: &Profile, function: &Function) -> Vec<Item> {
         name: name.to_owned(),
         ..Item::default()
     };
-    let item = |count: u64, name: String, function: &Function| Item {
-        shares: vec![share(count, shown)],
-        name,
-        function: Some(function.clone()),
+    let item = |row: Beside| Item {
+        shares: vec![share(row.samples, shown)],
+        name: row.text,
+        function: Some(row.function.clone()),
     };
-    let callers = around.callers.iter();
-    let callees = around.callees.iter();
-    let parts = [
-        (
-            "it is called by",
-            callers
-                .map(|(frame, count)| (*count, at(frame), &frame.function))
-                .collect::<Vec<_>>(),
-        ),
-        (
-            "it calls",
-            callees
-                .map(|(callee, count)| (*count, called(callee, None), *callee))
-                .collect(),
-        ),
-    ];
     let mut items = Vec::new();
-    for (title, mut part) in parts {
-        part.sort_by_key(|(count, ..)| Reverse(*count));
+    let titles = ["it is called by", "it calls"].into_iter();
+    for (title, rows) in titles.zip(beside(&around)) {
         items.push(heading(title));
-        items.extend(
-            part.into_iter()
-                .map(|(count, name, function)| item(count, name, function)),
-        );
+        items.extend(rows.into_iter().map(item));
     }
     items
 }
