@@ -11,7 +11,9 @@ use super::{answer, scenario};
 const ANSWERS: &[(&str, &str)] = &[
     ("lancet mem -p PID --for 300ms", "alloc_agg"),
     ("lancet heap -p PID", "heap_class"),
-    ("lancet calls -c -p PID -x malloc --for 300ms", "call_agg"),
+    ("lancet calls -p PID -x malloc --for 300ms", "call_agg"),
+    // Nothing calls it: a file without rows.
+    ("lancet calls -p PID -x abort --for 100ms", "no_call"),
     ("lancet syscalls -p PID --for 300ms", "syscall_agg"),
     ("lancet profile -p PID --for 300ms", "sample"),
 ];

@@ -354,7 +354,7 @@ impl Asked for CallsArgs {
         signatures: &'a Signatures,
         out: Box<dyn Write>,
     ) -> Box<dyn Consumer + 'a> {
-        if let Some(events) = self.format().events.filter(|_| !self.count) {
+        if let Some(events) = self.format().events.filter(|_| !self.is_counted()) {
             return events(self.layout(), signatures, out);
         }
         let rows = Rows::new(&self.presets, options.strings, self.demangle);

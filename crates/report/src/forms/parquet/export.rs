@@ -110,6 +110,10 @@ fn end(answer: Answer, given: &Given, take: Take<'_>, flaws: &mut Flaws) -> io::
             ));
             Ok(())
         }
+        None if answer.says_nothing() => {
+            flaws.add("an answer has no rows".to_owned());
+            Ok(())
+        }
         None => hand_on(answer, given, take),
     }
 }

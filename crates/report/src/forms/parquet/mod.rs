@@ -5,6 +5,7 @@
 //! records → rows (by schema) → pages of columns, metadata (by thrift) → file
 //! ```
 
+mod any;
 mod cells;
 mod export;
 mod file;

@@ -39,6 +39,16 @@ pub(super) struct Rows {
     pub rows: Vec<Vec<Cell>>,
 }
 
+impl Rows {
+    /// A table without rows.
+    pub fn none(table: &'static Table) -> Self {
+        Rows {
+            table,
+            rows: Vec::new(),
+        }
+    }
+}
+
 /// A process of an answer, or all of them.
 #[derive(Clone, Debug, Default)]
 struct Capture {
@@ -119,10 +129,13 @@ impl Answer {
 
     /// The kind of rows for which there is no table, where there are no others.
     pub fn without_table(&self) -> Option<&str> {
-        match self.table {
-            None => Some(self.foreign.as_deref().unwrap_or("losses")),
-            Some(_) => None,
-        }
+        let foreign = self.foreign.as_deref();
+        foreign.filter(|_| self.table.is_none())
+    }
+
+    /// Whether it has no rows, and no record that says in which table they would be.
+    pub fn says_nothing(&self) -> bool {
+        self.table.is_none() && self.foreign.is_none()
     }
 
     fn process(&mut self, record: &Record) {

@@ -24,7 +24,7 @@ pub(super) struct Table {
 }
 
 /// A column.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     /// Its name.
     pub name: &'static str,
@@ -470,6 +470,13 @@ pub(super) static TABLES: [&Table; 6] = [
         ],
     },
 ];
+
+impl Kind {
+    /// Whether a value is a list. Such columns stand last, because the others are counted to say by which of them a file is sorted.
+    pub fn is_list(self) -> bool {
+        matches!(self, Kind::Texts | Kind::Frames)
+    }
+}
 
 impl Table {
     /// All its columns, in the order in which files have them.

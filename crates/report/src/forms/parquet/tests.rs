@@ -2,10 +2,11 @@
 
 use std::io::{self, Cursor};
 
+use super::any::ANY;
 use super::cells::Cell;
 use super::export::each;
 use super::rows::Rows;
-use super::schema::{CAPTURE, Column, Kind, STACK, TABLES, Table};
+use super::schema::{CAPTURE, STACK, TABLES, Table};
 use super::*;
 
 const RUN: &str = r#""run":{"host":"web-3","boot_id":"b","lancet":"0.1.0","began_ns":1796083000000000000,"ended_ns":1796083020000000000}"#;
@@ -183,7 +184,7 @@ fn what_is_no_answer_is_named() {
         ("{\"a\":1}\n", "line 1 is no record"),
         (
             "{\"record\":\"losses\",\"losses\":[],\"more\":0}\n",
-            "there is no table for records `losses`",
+            "an answer has no rows",
         ),
         (
             "{\"record\":\"call\",\"pid\":7}\n{\"record\":\"losses\",\"losses\":[],\"more\":0}\n",
@@ -319,14 +320,42 @@ fn samples_say_what_they_are() {
 }
 
 fn every() -> impl Iterator<Item = &'static Table> {
-    [&CAPTURE, &STACK].into_iter().chain(TABLES)
+    [&CAPTURE, &STACK, &*ANY].into_iter().chain(TABLES)
+}
+
+/// Files are read by the names of their columns: a name stands for one kind of value, whatever table it is in.
+#[test]
+fn a_name_has_one_kind() {
+    for column in TABLES.iter().flat_map(|table| table.columns) {
+        let position = ANY.position(column.name).expect("every column is in it");
+        let known = ANY.all().nth(position).map(|any| any.kind);
+        assert_eq!(known, Some(column.kind), "{}", column.name);
+    }
+}
+
+/// An answer that has only losses, one that was cut off before it said anything, and one of a table that has no rows.
+#[test]
+fn an_answer_without_rows_is_an_empty_file() {
+    let losses = format!(r#"{{"record":"losses","losses":[],"more":0,{RUN}}}"#);
+    let counted = r#"{"record":"total","calls":0,"left":0,"total_ns":0}"#;
+    let any = super::file::bytes(Rows::none(&ANY));
+    let calls = TABLES.iter().find(|table| table.name == "call_agg");
+    let calls = super::file::bytes(Rows::none(calls.expect("a table")));
+    for (lines, file) in [
+        (vec![losses.as_str()], &any),
+        (vec![], &any),
+        (vec![counted, losses.as_str()], &calls),
+    ] {
+        let shown = crate::forms::form::tests::bytes(&FORM, &lines);
+        assert!(shown == *file, "{lines:?}");
+        assert!(shown.starts_with(b"PAR1") && shown.ends_with(b"PAR1"));
+    }
 }
 
 #[test]
 fn lists_stand_last_and_names_once() {
     for table in every() {
-        let is_list = |column: &Column| matches!(column.kind, Kind::Texts | Kind::Frames);
-        let lists: Vec<bool> = table.all().map(is_list).collect();
+        let lists: Vec<bool> = table.all().map(|column| column.kind.is_list()).collect();
         assert!(
             lists.is_sorted(),
             "{}: sorted columns are counted as leaves",
