@@ -86,6 +86,8 @@ pub struct Caller {
     pub path: Option<String>,
     /// The function, and how far into it.
     pub function: Option<(String, u64)>,
+    /// The same address as the file has it, before it was mapped somewhere.
+    pub in_file: u64,
 }
 
 impl Caller {
@@ -94,6 +96,16 @@ impl Caller {
         match &self.function {
             Some((name, _)) => name.clone(),
             None => format!("{:#x}", self.address),
+        }
+    }
+
+    /// Returns it as strace's `-k` has it: the address is that in the file, by which others (`addr2line`) find the line of the source.
+    pub fn as_strace(&self) -> String {
+        let path = self.path.as_deref().unwrap_or("unmapped_area");
+        let at = self.in_file;
+        match &self.function {
+            Some((name, offset)) => format!("{path}({name}+{offset:#x}) [{at:#x}]"),
+            None => format!("{path}() [{at:#x}]"),
         }
     }
 }

@@ -23,9 +23,9 @@
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `wait` | What does a thread that sleeps wait for, since when, and which other processes have to do with it? |
 //! | `in_turn` | Does the child whose end it waits for wait for it? |
-//! | `sockets` | What is a socket connected to, and which socket is its other end? |
+//! | `sockets`, `netlink` | What is a socket connected to, and which socket is its other end? What else the kernel answers by netlink |
 //! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
-//! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
+//! | `pid_namespace`, `namespaces` | Which process of ours is 12 to a process in a container? In which namespaces is a process? |
 //! | `pidfd` | A process held by a descriptor: ended, and waited for |
 //! | `processors` | On which processors does lancet look, so as not to take those of the threads it looks at? |
 //! | `priority` | How is processor time left to the guest while we work beside it? |
@@ -71,6 +71,8 @@ pub mod maps;
 pub mod memory;
 pub mod modules;
 pub mod mounts;
+pub mod namespaces;
+pub mod netlink;
 pub mod own_proc;
 pub mod pagemap;
 pub mod pages;

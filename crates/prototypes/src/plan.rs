@@ -1,9 +1,8 @@
 //! Compiles a prototype to the two capture programs that a hook runs: one at the call, one at the return. Used by
 //! `condition::compile` and `show::call`, and by the crates `calls`, `syscalls` and `report`.
 //!
-//! Only the memory that a pointer leads to is copied, because the registers are in the hook's record. What lies on the
-//! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on and the returned
-//! value are copied at the return, with the pointers as they were at the call.
+//! Only the memory that a pointer leads to is copied, because the registers are in the hook's record. What lies on the stack is copied at the call, because
+//! it is gone when the line is printed. Arguments from the `+` on and the returned value are copied at the return, with the pointers as they were at the call.
 
 mod limits;
 
@@ -23,6 +22,8 @@ pub struct Detail {
     pub strings: u32,
     /// Elements of an array, and structs of one kind inside one another, at most (`-A`).
     pub array: u32,
+    /// A tracer copies: what the kernel has written is copied whole, because no record of a ring must hold it.
+    pub whole: bool,
 }
 
 impl Default for Detail {
@@ -31,6 +32,7 @@ impl Default for Detail {
         Self {
             strings: 32,
             array: 4,
+            whole: false,
         }
     }
 }

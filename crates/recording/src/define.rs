@@ -88,6 +88,7 @@ pub fn put_definition(out: &mut Vec<u8>, definition: &Definition) {
             put_text(out, &caller.path);
             put_text(out, &caller.name);
             put(out, caller.offset);
+            put(out, caller.in_file);
         }
         Definition::Losses(losses) => {
             out.push(kind::LOSSES);
@@ -144,6 +145,7 @@ pub fn take_definition(take: &mut Take) -> Result<Definition, Wrong> {
             path: take.text()?,
             name: take.text()?,
             offset: take.number()?,
+            in_file: take.number()?,
         }),
         kind::LOSSES => Definition::Losses(Losses {
             guest: take.small()?,

@@ -89,6 +89,8 @@ pub struct Caller {
     pub name: String,
     /// Bytes from the beginning of the function.
     pub offset: u64,
+    /// The same address as the file has it, before it was mapped somewhere.
+    pub in_file: u64,
 }
 
 /// What was lost of a guest's events.

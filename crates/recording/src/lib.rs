@@ -63,7 +63,7 @@ pub fn is_recording(path: &std::path::Path) -> bool {
 }
 
 /// The version of the layout that is written, and the only one that is read.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A segment is written when it holds this many bytes. A reader drops a segment that was cut short, as by a full disk; a
 /// pipe (64 KiB) holds a segment.

@@ -86,6 +86,7 @@ impl Layout {
             detail: Detail {
                 strings: self.strings,
                 array: self.array,
+                whole: false,
             },
             decode: None,
             like_ltrace: self.ltrace,

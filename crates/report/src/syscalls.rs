@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`columns`] | columns and order of the table |
-//! | [`lines`] | a line a call |
+//! | [`lines`], `colours` | a line a call, and its colours |
 //! | [`naming`], [`chosen`] | what descriptors and processes are called; calls on some paths alone |
 //! | `dump` | bytes that were read and written |
 //! | [`separate`], [`together`] | a file for each thread; lines and the table |
@@ -14,6 +14,7 @@
 //! What a call's arguments look like is decided by the crate `syscalls`; each of these is a [`calls::consumer::Consumer`].
 
 pub mod chosen;
+mod colours;
 pub mod columns;
 mod dump;
 pub mod json;
@@ -24,6 +25,7 @@ pub mod summary;
 pub mod together;
 
 pub use chosen::OnPaths;
+pub use colours::{Coloured, Palette};
 pub use columns::{Column, Columns, Figures, Order};
 pub use json::Json;
 pub use lines::Lines;

@@ -6,7 +6,7 @@ mod names;
 use crate::call::{Part, RawCall, Style};
 use crate::layout::{Row, Rows};
 use crate::writer::{Place, Writer};
-use crate::{forms, ioctl, layout, special};
+use crate::{forms, ioctl, layout, netlink, special};
 use prototypes::digits::hex;
 use prototypes::types::Kind;
 use std::ops::Range;
@@ -22,6 +22,7 @@ pub fn write(style: &Style, call: &RawCall, part: Part, out: &mut Vec<u8>) {
         return;
     }
     let w = &mut Writer::new(style, call, forms::by_name, out);
+    w.messages = Some(netlink::messages);
     if let Some((at, write)) = special::whole(call.name) {
         if part == at {
             w.late = part == Part::Exit;
@@ -64,6 +65,7 @@ pub fn each(style: &Style, call: &RawCall, part: Part, mut each: impl FnMut(&[u8
         }
         text.clear();
         let w = &mut Writer::new(style, call, forms::by_name, &mut text);
+        w.messages = Some(netlink::messages);
         w.late = part == Part::Exit;
         argument(w, row, index);
         each(&text);

@@ -106,8 +106,17 @@ pub struct Known {
 /// Returns what is known of a process, a thread, a group or a session.
 pub type Processes<'a> = &'a dyn Fn(i32, IdKind) -> Known;
 
-/// Returns the protocol of netlink that a socket speaks; `None` = it is none of netlink, or that is not known.
-pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
+/// What is known of netlink beside a call.
+#[derive(Clone, Copy)]
+pub struct Netlink<'a> {
+    /// Returns the protocol of netlink that a socket speaks; `None` = it is none of netlink, or that is not known.
+    pub protocol: &'a dyn Fn(i32) -> Option<u32>,
+    /// Returns the name of the family of generic netlink that the kernel has given this number.
+    pub family: &'a dyn Fn(u16) -> Option<String>,
+}
+
+/// Returns the namespaces that the flags of a call ask for, as they are called: those of the child with this id, or else of the thread that calls.
+pub type Namespaces<'a> = &'a dyn Fn(Option<i32>, u64) -> Option<String>;
 
 /// One system call: its values.
 #[derive(Clone, Copy)]
@@ -126,8 +135,10 @@ pub struct RawCall<'a> {
     pub descriptors: Option<DescriptorNames<'a>>,
     /// What processes are called (`-Y`), and in other namespaces.
     pub processes: Option<Processes<'a>>,
-    /// Which protocol of netlink a socket speaks.
-    pub netlink: Option<Protocols<'a>>,
+    /// What messages to netlink are read by; `None` = they are bytes.
+    pub netlink: Option<Netlink<'a>>,
+    /// Which namespaces it has led into (`-e namespace=new`).
+    pub namespaces: Option<Namespaces<'a>>,
 }
 
 impl RawCall<'_> {
@@ -201,7 +212,8 @@ impl RawCall<'_> {
 
     /// The protocol of netlink that the descriptor speaks which is the first argument.
     pub(crate) fn netlink_of_first(&self) -> Option<u32> {
-        self.netlink.and_then(|of| of(self.arguments[0] as i32))
+        self.netlink
+            .and_then(|of| (of.protocol)(self.arguments[0] as i32))
     }
 
     /// Returns its result, as a count of bytes or elements; 0 if it failed or has not returned.

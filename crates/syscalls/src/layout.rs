@@ -30,10 +30,10 @@ pub use custom::network;
 pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
 pub use tables::{Rows, attributes, first_name, list, rows, tables, ty};
 use types::Tables;
-pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Row, Ty};
+pub use types::{After, Attribute, Attributes, Diagnosis, Generic, How, List, Row, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 30] = [
+const FILES: [(&str, &str); 31] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -61,6 +61,7 @@ const FILES: [(&str, &str); 30] = [
     ("links.conf", include_str!("../conf/links.conf")),
     ("routes.conf", include_str!("../conf/routes.conf")),
     ("diagnosis.conf", include_str!("../conf/diagnosis.conf")),
+    ("generic.conf", include_str!("../conf/generic.conf")),
     ("addresses.conf", include_str!("../conf/addresses.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
     ("opened.conf", include_str!("../conf/opened.conf")),

@@ -51,8 +51,8 @@ mod words;
 mod writer;
 
 pub use call::{
-    Constants, DescriptorNames, Hex, IdKind, Known, Name, Part, Processes, Protocols, RawCall,
-    Style, error,
+    Constants, DescriptorNames, Hex, IdKind, Known, Name, Namespaces, Netlink, Part, Processes,
+    RawCall, Style, error,
 };
 pub use classes::CLASSES;
 pub use opened::{Opened, opening};

@@ -4,19 +4,16 @@
 //! attributes are, is said by rows of `conf/netlink.conf`; which protocol a socket speaks, by whoever hands the call.
 
 mod attributes;
+mod generic;
+mod parts;
 
 use crate::call::Hex;
 use crate::layout::{self, Diagnosis, List, list};
 use crate::words;
 use crate::writer::{Unknown, Writer, Written};
-use attributes::attributes;
+use attributes::{Context, attributes};
+use parts::{DEEPEST, HEADER, chain};
 use prototypes::digits::decimal;
-
-/// `sizeof(struct nlmsghdr)`, `sizeof(struct nlattr)`
-const HEADER: u64 = 16;
-const ATTRIBUTE: u64 = 4;
-/// How deep attributes may lie in one another.
-const DEEPEST: u32 = 16;
 
 // Protocols (include/uapi/linux/netlink.h).
 const ROUTE: u32 = 0;
@@ -25,6 +22,7 @@ const XFRM: u32 = 6;
 const SELINUX: u32 = 7;
 const NETFILTER: u32 = 12;
 const UEVENT: u32 = 15;
+const GENERIC: u32 = 16;
 const CRYPTO: u32 = 21;
 
 // Types of all protocols.
@@ -62,63 +60,6 @@ fn event(w: &mut Writer, at: u64, length: u64) -> Written {
         w.address(at + size);
     }
     w.push("]");
-    Ok(())
-}
-
-/// Appends parts that begin with their lengths; in brackets where there are several.
-fn chain(
-    w: &mut Writer,
-    mut at: u64,
-    mut length: u64,
-    header: u64,
-    mut each: impl FnMut(&mut Writer, u64, u64) -> Written,
-) -> Written {
-    let most = if w.style.verbose {
-        usize::MAX
-    } else {
-        w.style.strings
-    };
-    let mut several = false;
-    for index in 0.. {
-        if length < header {
-            w.buffer_as(at, length as usize, Hex::Always)?;
-            break;
-        }
-        if w.bytes(at, header as usize).len() < header as usize {
-            if !several {
-                return Err(Unknown);
-            }
-            w.push(&format!("... /* {at:#x} */"));
-            break;
-        }
-        if index >= most {
-            w.push("...");
-            break;
-        }
-        let own: u64 = match header {
-            HEADER => w.u32_at(at)?.into(),
-            _ => w.number(at).map(u16::from_le_bytes)?.into(),
-        };
-        let whole = own.next_multiple_of(4);
-        let rest = if own < header {
-            0
-        } else {
-            length.saturating_sub(whole)
-        };
-        if rest > 0 && !several {
-            w.push("[");
-            several = true;
-        }
-        each(w, at, length)?;
-        if rest == 0 {
-            break;
-        }
-        w.push(", ");
-        (at, length) = (at.wrapping_add(whole), rest);
-    }
-    if several {
-        w.push("]");
-    }
     Ok(())
 }
 
@@ -162,7 +103,7 @@ fn message_type(w: &mut Writer, kind: u16, protocol: u32) {
         SELINUX => "nl_selinux_types",
         CRYPTO => "nl_crypto_types",
         9 => "nl_audit_types",
-        16 => "nl_generic_types",
+        GENERIC => return generic::message_type(w, kind),
         _ => "nl_types",
     };
     list(kinds).name(w, kind.into());
@@ -210,7 +151,7 @@ fn message_flags(w: &mut Writer, flags: u16, kind: u16, protocol: u32) {
         ROUTE => ["nl_new_flags", "nl_delete_flags", "nl_get_flags"]
             .get(usize::from(kind & 3))
             .copied(),
-        SOCK_DIAG => Some("nl_get_flags"),
+        SOCK_DIAG | GENERIC => Some("nl_get_flags"),
         _ => by_name(kind, protocol),
     };
     let mut names = list("nl_flags").names().clone();
@@ -263,6 +204,7 @@ fn payload(
             }
             SOCK_DIAG => return diagnosis(w, at, length, kind, flags),
             CRYPTO if kind < FIRST_OWN + 4 => return crypto(w, at, length),
+            GENERIC => return generic::message(w, at, length, kind, depth > 0),
             _ => {}
         }
     }
@@ -295,7 +237,7 @@ fn answer(w: &mut Writer, at: u64, length: u64, flags: u16, protocol: u32, depth
     if rest > holds {
         w.push(", ");
         let of = layout::attributes("nlmsgerr");
-        attributes(w, at + 4 + holds, rest - holds, of, 0, 0)?;
+        attributes(w, at + 4 + holds, rest - holds, of, Context::default())?;
         w.push("]");
     }
     Ok(())
@@ -325,7 +267,7 @@ fn crypto(w: &mut Writer, at: u64, length: u64) -> Written {
     if length > size {
         w.push(", ");
         let of = layout::attributes("cryptocfga");
-        attributes(w, at + size, length - size, of, 0, 0)?;
+        attributes(w, at + size, length - size, of, Context::default())?;
     }
     Ok(())
 }
@@ -407,7 +349,7 @@ fn described(
         let of = &layout::tables().netlink().attributes[index];
         let before = w.out.len();
         let (at, length) = (at + offset, length - offset);
-        if attributes(w, at, length, Some(of), family, 0).is_err() {
+        if attributes(w, at, length, Some(of), Context::of_family(family)).is_err() {
             w.out.truncate(before);
             w.address(at);
         }
@@ -443,7 +385,7 @@ fn netfilter(w: &mut Writer, at: u64, length: u64, kind: u16) -> Written {
         if BATCH.contains(&kind) {
             return w.buffer_as(at + 4, length as usize - 4, Hex::Always);
         }
-        attributes(w, at + 4, length - 4, None, 0, 0)?;
+        attributes(w, at + 4, length - 4, None, Context::default())?;
     }
     Ok(())
 }

@@ -29,12 +29,14 @@ pub fn write(style: &Style, call: &RawCall, out: &mut Vec<u8>) {
     }
     let mut w = Writer::new(style, call, forms::by_name, out);
     w.late = true;
-    if is_of_its_own(&mut w, result) {
-        return;
+    if !is_of_its_own(&mut w, result) {
+        match layout::tables().results.get(call.name) {
+            Some(of) => named_by_row(&mut w, of, result),
+            None => as_prototype_says(&mut w, result),
+        }
     }
-    match layout::tables().results.get(call.name) {
-        Some(of) => named_by_row(&mut w, of, result),
-        None => as_prototype_says(&mut w, result),
+    if let Some(entered) = special::entered(call, result) {
+        w.push(&format!(" ({entered})"));
     }
 }
 
@@ -120,10 +122,12 @@ fn is_descriptor(call: &RawCall) -> bool {
     Opened::of(call.name, call.arguments) == Some(Opened::Result)
 }
 
-/// The number of a descriptor, and what it is called.
+/// The number of a descriptor, and what it is called. A number that is none, because it was injected, is told whole and has no name.
 fn descriptor(w: &mut Writer, result: u64) {
-    decimal(result as i32, w.out);
-    w.name_of(result as i32);
+    decimal(result.cast_signed(), w.out);
+    if let Ok(number) = i32::try_from(result) {
+        w.name_of(number);
+    }
 }
 
 /// The same of `ioctl`: some of its commands return what means something.

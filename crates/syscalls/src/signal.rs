@@ -24,6 +24,7 @@ pub fn information(style: &Style, bytes: &[u8], processes: Option<Processes>) ->
         descriptors: None,
         processes,
         netlink: None,
+        namespaces: None,
     };
     let mut text = Vec::new();
     let mut w = Writer::new(style, &call, forms::by_name, &mut text);

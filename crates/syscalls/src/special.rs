@@ -9,6 +9,7 @@ mod polling;
 mod prctl;
 mod sockets;
 
+pub use clone::entered;
 pub use control::{owns, status_flags};
 pub use polling::{polled, selected};
 pub use prctl::result as prctl_result;
@@ -103,14 +104,7 @@ pub fn argument(call: &RawCall, index: usize) -> Option<Argument> {
         ("accept" | "accept4" | "getsockname" | "getpeername", 1) => sockets::filled_address,
         ("recvfrom", 4) => sockets::filled_address,
         ("recvfrom", 1) => sockets::received,
-        ("sendto", 1) if call.netlink_of_first().is_some() => |w, word| {
-            if word == 0 {
-                return Err(Unknown);
-            }
-            let length = w.call.arguments[2];
-            let protocol = w.call.netlink_of_first().ok_or(Unknown)?;
-            crate::netlink::messages(w, word, length, protocol)
-        },
+        ("sendto", 1) if call.netlink_of_first().is_some() => sockets::sent,
         // Nothing is read of what is to be removed (fs/eventpoll.c, `ep_op_has_event`).
         ("epoll_ctl", 3) if call.arguments[1] as u32 == 2 => |w, word| {
             w.address(word);

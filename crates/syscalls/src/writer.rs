@@ -46,6 +46,9 @@ pub type Form = fn(&mut Writer, &Type, Place) -> Written;
 /// Returns the form of a typedef that has one of its own.
 pub type Forms = fn(&str) -> Option<Form>;
 
+/// Writes the messages in so many bytes at an address, of a protocol of netlink.
+pub type Messages = fn(&mut Writer, u64, u64, u32) -> Written;
+
 /// Writes the values of one call.
 pub struct Writer<'w> {
     pub style: &'w Style,
@@ -53,6 +56,8 @@ pub struct Writer<'w> {
     pub out: &'w mut Vec<u8>,
     /// Returns the form of a typedef that has one of its own.
     pub forms: Forms,
+    /// Writes messages of netlink where a message of a socket holds some.
+    pub messages: Option<Messages>,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
     /// Something that a value leads to could not be read.
@@ -71,6 +76,7 @@ impl<'w> Writer<'w> {
     ) -> Self {
         Self {
             forms,
+            messages: None,
             style,
             call,
             out,

@@ -2,7 +2,7 @@
 
 use prototypes::bundle::Bundle;
 use prototypes::show::Captures;
-use syscalls::{Constants, Hex, Part, RawCall, Style};
+use syscalls::{Constants, Hex, Netlink, Part, RawCall, Style};
 
 const AT: u64 = 0x1000;
 const EBADF: u64 = -9_i64 as u64;
@@ -16,6 +16,9 @@ struct Made<'a> {
     after: &'a [u8],
     result: u64,
 }
+
+/// Stands for the protocol of its socket: 100 and more are of generic netlink.
+const GENERIC_SOCKET: u64 = 100;
 
 impl Made<'_> {
     fn shown(&self, change: impl FnOnce(&mut Style)) -> String {
@@ -35,7 +38,22 @@ impl Made<'_> {
         let (mut entry, mut exit) = (Captures::new(), Captures::new());
         entry.add(AT, self.before);
         exit.add(AT, self.after);
-        let netlink = |_| Some(0);
+        let netlink = Netlink {
+            protocol: &|socket| {
+                Some(if socket < GENERIC_SOCKET as i32 {
+                    0
+                } else {
+                    16
+                })
+            },
+            family: &|number| (number == 21).then(|| "ethtool".to_owned()),
+        };
+        let namespaces = |child: Option<i32>, flags: u64| {
+            (flags & 0x4000_0000 != 0).then(|| match child {
+                Some(child) => format!("net:[{child}]"),
+                None => "net:[1]".to_owned(),
+            })
+        };
         let call = RawCall {
             name: self.name,
             prototype: &prototype,
@@ -44,7 +62,8 @@ impl Made<'_> {
             returned: Some((&exit, self.result)),
             descriptors: None,
             processes: None,
-            netlink: Some(&netlink),
+            netlink: Some(netlink),
+            namespaces: Some(&namespaces),
         };
         let mut text = Vec::new();
         style.arguments(&call, Part::Entry, &mut text);
@@ -180,6 +199,167 @@ fn messages_to_netlink_are_written_with_their_attributes() {
     );
 }
 
+/// A message with this header behind its length, and what follows.
+fn whole(kind: u16, flags: u16, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = (16 + rest.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&kind.to_le_bytes());
+    bytes.extend_from_slice(&flags.to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(rest);
+    bytes
+}
+
+/// `recvmsg` of a socket into one buffer, which lies behind the `struct msghdr` and the `struct iovec` at [`AT`].
+fn received(socket: u64, bytes: &[u8], room: u64) -> String {
+    let words = [0, 0, AT + 56, 1, 0, 0, 0, AT + 72, room];
+    let mut after: Vec<u8> = words
+        .iter()
+        .flat_map(|word: &u64| word.to_le_bytes())
+        .collect();
+    after.extend_from_slice(bytes);
+    let made = Made {
+        name: "recvmsg",
+        arguments: [socket, AT, 0, 0, 0, 0],
+        before: &after,
+        after: &after,
+        result: bytes.len() as u64,
+    };
+    made.shown(|_| {})
+}
+
+#[test]
+fn messages_that_come_are_written_as_those_that_are_sent() {
+    let bytes = message(&[8, 0, 2, 0, 127, 0, 0, 1]);
+    let head = "3, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base=";
+    let end = ", iov_len=4096}], msg_iovlen=1, msg_controllen=0, msg_flags=0}, 0 = ";
+    let text = sent(&bytes, 32, 32);
+    let text = text
+        .strip_prefix("3, ")
+        .and_then(|text| text.strip_suffix(", 32, 0, NULL, 0 = 32"));
+    let text = text.expect("arguments around it");
+    assert_eq!(received(3, &bytes, 4096), format!("{head}{text}{end}32"));
+    // Two of them, of which the second is cut off by the room that was offered.
+    let two = [bytes.clone(), bytes[..16].to_vec()].concat();
+    let shown = received(3, &two, 4096);
+    assert!(
+        shown.contains(&format!(
+            "iov_base=[{text}, {{nlmsg_len=32, nlmsg_type=RTM_NEWADDR"
+        )),
+        "{shown}"
+    );
+    let made = Made {
+        name: "recvfrom",
+        arguments: [3, AT, 4096, 0, 0, 0],
+        before: b"",
+        after: &bytes,
+        result: 32,
+    };
+    assert_eq!(
+        made.shown(|_| {}),
+        format!("3, {text}, 4096, 0, NULL, NULL = 32")
+    );
+}
+
+#[test]
+fn messages_of_generic_netlink_are_named_by_their_families() {
+    // `CTRL_CMD_GETFAMILY` of ethtool, as it is asked and answered.
+    let name = [12, 0, 2, 0, b'e', b't', b'h', b't', b'o', b'o', b'l', 0];
+    let asked = whole(16, 0x301, &[&[3, 1, 0, 0][..], &name].concat());
+    let made = Made {
+        name: "sendto",
+        arguments: [GENERIC_SOCKET, AT, 32, 0, 0, 0],
+        before: &asked,
+        after: b"",
+        result: 32,
+    };
+    assert_eq!(
+        made.shown(|_| {}),
+        "100, [{nlmsg_len=32, nlmsg_type=nlctrl, nlmsg_flags=NLM_F_REQUEST|NLM_F_DUMP, nlmsg_seq=0, nlmsg_pid=0}, \
+         {cmd=CTRL_CMD_GETFAMILY, version=1}, [{nla_len=12, nla_type=CTRL_ATTR_FAMILY_NAME}, \"ethtool\"]], 32, 0, NULL, 0 = 32"
+    );
+    let operation = [
+        &[24, 0, 6, 0, 20, 0, 1, 0][..],
+        &[8, 0, 1, 0, 2, 0, 0, 0],
+        &[8, 0, 2, 0, 0x0a, 0, 0, 0],
+    ];
+    let answer = [
+        &[1, 2, 0, 0][..],
+        &name,
+        &[6, 0, 1, 0, 21, 0, 0, 0],
+        &operation.concat(),
+    ];
+    let shown = received(GENERIC_SOCKET, &whole(16, 2, &answer.concat()), 8192);
+    let expected = "{cmd=CTRL_CMD_NEWFAMILY, version=2}, [[{nla_len=12, nla_type=CTRL_ATTR_FAMILY_NAME}, \"ethtool\"], \
+         [{nla_len=6, nla_type=CTRL_ATTR_FAMILY_ID}, 0x15], \
+         [{nla_len=24, nla_type=CTRL_ATTR_OPS}, [{nla_len=20, nla_type=0x1}, \
+         [[{nla_len=8, nla_type=CTRL_ATTR_OP_ID}, ETHTOOL_MSG_LINKINFO_GET_REPLY], \
+         [{nla_len=8, nla_type=CTRL_ATTR_OP_FLAGS}, GENL_CMD_CAP_DO|GENL_CMD_CAP_HASPOL]]]]]";
+    assert!(shown.contains(expected), "{shown}");
+    // A command of ethtool, with the device that it is about.
+    let header = [16, 0, 1, 0x80, 7, 0, 2, 0, b'l', b'o', 0, 0, 4, 0, 9, 0];
+    let shown = received(
+        GENERIC_SOCKET,
+        &whole(21, 0, &[&[4, 1, 0, 0][..], &header].concat()),
+        8192,
+    );
+    let expected = "nlmsg_type=ethtool, nlmsg_flags=0, nlmsg_seq=0, nlmsg_pid=0}, {cmd=ETHTOOL_MSG_LINKMODES_GET_REPLY, version=1}, \
+         [{nla_len=16, nla_type=NLA_F_NESTED|ETHTOOL_A_LINKMODES_HEADER}, [[{nla_len=7, nla_type=ETHTOOL_A_HEADER_DEV_NAME}, \"lo\"], \
+         {nla_len=4, nla_type=0x9 /* ETHTOOL_A_HEADER_??? */}]]";
+    assert!(shown.contains(expected), "{shown}");
+    // An error tells the request back, which was sent.
+    let told = [&[0xa1, 0xff, 0xff, 0xff][..], &whole(21, 5, &[4, 1, 0, 0])].concat();
+    let shown = received(GENERIC_SOCKET, &whole(2, 0, &told), 8192);
+    assert!(
+        shown.contains("{cmd=ETHTOOL_MSG_LINKMODES_GET, version=1}"),
+        "{shown}"
+    );
+    // Families that nobody knows, and messages that are cut.
+    let shown = received(
+        GENERIC_SOCKET,
+        &whole(99, 0, &[1, 1, 7, 0, 4, 0, 1, 0]),
+        8192,
+    );
+    assert!(
+        shown.contains("nlmsg_type=0x63 /* GENERIC_FAMILY_??? */, nlmsg_flags=0, nlmsg_seq=0, nlmsg_pid=0}, {cmd=0x1, version=1, reserved=0x7}, {nla_len=4, nla_type=0x1}]"),
+        "{shown}"
+    );
+    let shown = received(GENERIC_SOCKET, &whole(16, 0, &[1]), 8192);
+    assert!(shown.contains("nlmsg_pid=0}, \"\\x01\"]"), "{shown}");
+}
+
+#[test]
+fn results_say_which_namespaces_were_entered() {
+    let result = |name, arguments, result| {
+        let made = Made {
+            name,
+            arguments,
+            before: &0x4000_0000_u64.to_le_bytes(),
+            after: b"",
+            result,
+        };
+        let shown = made.shown(|_| {});
+        shown.split(" = ").last().expect("a result").to_owned()
+    };
+    assert_eq!(
+        result("unshare", [0x4000_0000, 0, 0, 0, 0, 0], 0),
+        "0 (net:[1])"
+    );
+    assert_eq!(
+        result("setns", [3, 0x4000_0000, 0, 0, 0, 0], 0),
+        "0 (net:[1])"
+    );
+    assert_eq!(result("setns", [3, 0, 0, 0, 0, 0], 0), "0");
+    assert_eq!(
+        result("clone", [0x4000_0011, 0, 0, 0, 0, 0], 71),
+        "71 (net:[71])"
+    );
+    assert_eq!(result("clone3", [AT, 88, 0, 0, 0, 0], 71), "71 (net:[71])");
+    assert_eq!(
+        result("unshare", [0x4000_0000, 0, 0, 0, 0, 0], EBADF),
+        "-1 EBADF (Bad file descriptor)"
+    );
+}
+
 #[test]
 fn attributes_that_hold_each_other_without_end_are_written_as_bytes() {
     // MDBA_MDB in MDBA_MDB_ENTRY in …: deeper than any family has them.
@@ -243,4 +423,16 @@ fn rows_say_what_other_arguments_decide() {
         shown("msgget", [0, 0o1600, 0, 0, 0, 0], b"", 5),
         "IPC_PRIVATE, IPC_CREAT|0600 = 5"
     );
+    assert_eq!(
+        shown("seccomp", [u32::MAX.into(), 0, 0, 0, 0, 0], b"", EBADF),
+        "0xffffffff /* SECCOMP_SET_MODE_??? */, 0, NULL = -1 EBADF (Bad file descriptor)"
+    );
+    // A result that was injected is told whole, though it is no descriptor.
+    let made = shown(
+        "bpf",
+        [0, AT, 4, 0, 0, 0],
+        b"\0\0\0\0",
+        0xbad_c0de_1e55_beef,
+    );
+    assert!(made.ends_with(" = 841540765612359407"), "{made}");
 }

@@ -53,7 +53,9 @@ impl Bpf {
             true => Whose::WithChildren,
             false => Whose::Alone,
         };
-        let seen = shared.programs.get(args, whose, || table(args, signatures));
+        let seen = shared
+            .programs
+            .get(args, whose, || table(args, signatures, false));
         let seen = seen.map_err(refused)?;
         seen.add(pid).map_err(|why| refused(why.into()))?;
         Ok(Bpf::made(pid, seen))

@@ -134,6 +134,7 @@ fn caller_at(modules: &Modules, memory: &dyn vm::Memory, lookup: u64) -> Caller 
     Caller {
         address: lookup + 1,
         path: file.map(|file| file.path.display().to_string()),
+        in_file: (lookup + 1).wrapping_sub(file.map_or(0, |file| file.bias)),
         function,
     }
 }

@@ -18,7 +18,7 @@ fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
         args, signatures, ..
     } = shared;
     let programs = &shared.programs;
-    match programs.get(args, Whose::Alone, || table(args, signatures)) {
+    match programs.get(args, Whose::Alone, || table(args, signatures, false)) {
         Ok(seen) => Some(seen),
         Err(why) => {
             args.messages.say(Message::NotByBpf { why, calls: CALLS });

@@ -152,7 +152,7 @@ impl Stepped {
         Stepped {
             pid,
             threads: BTreeMap::new(),
-            table: guest::table(args, shared.signatures).into(),
+            table: guest::table(args, shared.signatures, true).into(),
             injections: Injections::new(args, shared.signatures).into(),
             memory,
             clock: Clock::start().into(),

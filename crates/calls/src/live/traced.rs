@@ -132,11 +132,7 @@ impl Begun {
             // The kernel uses 32 bits of the number.
             number: number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 },
             instruction: stop.behind.wrapping_sub(INSTRUCTION),
-            registers: Registers {
-                gp: arguments,
-                stack: stop.stack,
-                ..Registers::default()
-            },
+            registers: registers(number, arguments, stop.stack),
             ticks,
         })
     }
@@ -175,6 +171,22 @@ impl Begun {
     }
 }
 
+/// The registers of a call. `rt_sigreturn` has no argument: what stands for one is the address of the mask that it sets, in the frame of the
+/// signal at the top of the stack (arch/x86/include/asm/sigframe.h, `uc_sigmask` of `struct rt_sigframe`, whose first word is taken off).
+pub fn registers(number: u64, mut arguments: [u64; 6], stack: u64) -> Registers {
+    /// `__NR_rt_sigreturn` (arch/x86/entry/syscalls/syscall_64.tbl).
+    const SIGRETURN: u64 = 15;
+    const MASK: u64 = 296;
+    if number == SIGRETURN {
+        arguments[0] = stack.wrapping_add(MASK);
+    }
+    Registers {
+        gp: arguments,
+        stack,
+        ..Registers::default()
+    }
+}
+
 /// The number of `execve` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
 pub const EXECVE: u64 = 59;
 
@@ -197,6 +209,7 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
     let detail = Detail {
         strings: args.kept_of_strings,
         array: args.array,
+        whole: false,
     };
     let mut program = prototype.capture(detail).call;
     if args.environment {

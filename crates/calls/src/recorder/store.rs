@@ -215,6 +215,7 @@ impl Store {
             path: caller.path.clone().unwrap_or_default(),
             name,
             offset,
+            in_file: caller.in_file,
         }))?;
         self.callers.insert(key, (caller.clone(), number));
         Ok(number)

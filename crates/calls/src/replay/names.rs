@@ -76,6 +76,7 @@ impl Names {
                 address: caller.address,
                 path: filled(caller.path),
                 function: filled(caller.name).map(|name| (name, caller.offset)),
+                in_file: caller.in_file,
             })
         });
         Names {

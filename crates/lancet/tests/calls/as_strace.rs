@@ -8,14 +8,14 @@ use regex::Regex;
 
 use crate::support::{LIMIT, TempDir, installed, lancet, run, skip};
 
-fn ours(options: &[&str]) -> Command {
+pub fn ours(options: &[&str]) -> Command {
     let mut command = lancet();
     command.args(["syscalls", "--strace"]).args(options);
     command
 }
 
 /// The lines of strace and of lancet, with ids as numbers in the order in which they come.
-fn both(options: &[&str], words: &[&str]) -> [String; 2] {
+pub fn both(options: &[&str], words: &[&str]) -> [String; 2] {
     let folder = TempDir::new("as-strace");
     let out = folder.join("out");
     let ids = Regex::new(r"\d{3,}|0x[0-9a-f]{6,}|si_[us]time=[^,}]*").expect("a literal");

@@ -22,6 +22,7 @@
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
 //! | `answers` | `syscalls` where its answer is short: nothing came of what was asked for, something is in the way, a program asks |
 //! | `as_strace` | `syscalls --strace -- PROGRAM`: ends, PID namespaces, what a program is given; what is wrong, in one line |
+//! | `decoded` | messages of netlink, directories, masks beside strace; namespaces, colours, places in files |
 //! | `bpf` | `syscalls --by bpf` and `--no-modify -c`: counts, lines, namespaces, permissions, nothing stays |
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
 //! | `elsewhere` | a guest in another PID namespace: ids are lancet's own |
@@ -93,6 +94,7 @@ mod compared;
 mod coroutines;
 mod counts;
 mod coverage;
+mod decoded;
 mod descriptors;
 mod drivers;
 mod elsewhere;

@@ -358,7 +358,7 @@ fn what_is_no_recording_is_refused_in_one_line() {
     assert_shown(
         &why,
         &[(&name.to_string(), "FILE")],
-        "lancet: cannot read FILE: it is of version 99 and this lancet reads version 5: record again, or read it with the lancet that wrote it\n",
+        "lancet: cannot read FILE: it is of version 99 and this lancet reads version 6: record again, or read it with the lancet that wrote it\n",
     );
     let (code, why) = said(&["--record", &file.display().to_string()], &file);
     assert_eq!(code, 1);

@@ -8,9 +8,9 @@
 //! attribute  len:u16 type:u16 payload, padded to 4
 //! ```
 
+use crate::netlink::Netlink;
 use crate::proc_file;
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// `SOCK_DIAG_BY_FAMILY` (include/uapi/linux/sock_diag.h).
 const BY_FAMILY: u16 = 20;
@@ -20,17 +20,12 @@ const ANSWER: usize = 16;
 /// `UDIAG_SHOW_PEER`, and the attribute that it asks for.
 const SHOW_PEER: u32 = 4;
 const PEER: u16 = 2;
-/// How long an answer is waited for; the kernel normally answers at once.
-static PATIENCE: libc::timeval = libc::timeval {
-    tv_sec: 1,
-    tv_usec: 0,
-};
 
 /// Asks the kernel about sockets of one process.
 #[derive(Debug)]
 pub(super) struct Pairs {
     /// `None` without netlink, or if the process is in another network namespace, of which the kernel would not tell us.
-    netlink: Option<OwnedFd>,
+    netlink: Option<Netlink>,
 }
 
 impl Pairs {
@@ -38,44 +33,20 @@ impl Pairs {
         let own = fs::read_link("/proc/self/ns/net").ok();
         let same = own.is_some() && own == fs::read_link(proc_file::path(pid, "ns/net")).ok();
         Pairs {
-            netlink: same.then(open).flatten(),
+            netlink: same
+                .then(|| Netlink::open(libc::NETLINK_SOCK_DIAG))
+                .flatten(),
         }
     }
 
     /// Returns the inode of the other end; 0 = no process has it: the connection was not accepted yet, or it has been closed.
     pub(super) fn peer(&self, inode: u64) -> Option<u64> {
         let inode = u32::try_from(inode).ok()?;
-        let netlink = self.netlink.as_ref()?.as_raw_fd();
-        let request = request(inode);
-        // SAFETY: `request` lives through the call, which reads its bytes only; its length is passed with it.
-        let sent = unsafe { libc::send(netlink, request.as_ptr().cast(), request.len(), 0) };
-        (sent == request.len() as isize).then_some(())?;
+        let netlink = self.netlink.as_ref()?;
+        netlink.send(&request(inode))?;
         let mut answer = [0u8; 1024];
-        // SAFETY: `answer` is a live buffer of this frame, to which the call writes at most the length that is passed.
-        let got = unsafe { libc::recv(netlink, answer.as_mut_ptr().cast(), answer.len(), 0) };
-        let got = usize::try_from(got).ok()?;
-        peer_in(answer.get(..got)?, inode)
+        peer_in(netlink.receive(&mut answer)?, inode)
     }
-}
-
-fn open() -> Option<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: the call takes integers only.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG) };
-    (fd >= 0).then_some(())?;
-    // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
-    let netlink = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the option's value lives through the call, which only reads it; its size is passed with it.
-    let done = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const PATIENCE).cast(),
-            size_of::<libc::timeval>() as u32,
-        )
-    };
-    (done == 0).then_some(netlink)
 }
 
 fn request(inode: u32) -> Vec<u8> {
@@ -111,6 +82,7 @@ fn peer_in(answer: &[u8], inode: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
 

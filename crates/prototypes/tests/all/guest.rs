@@ -236,6 +236,7 @@ pub const PLAIN: Show = Show {
     detail: Detail {
         strings: 32,
         array: 4,
+        whole: false,
     },
     decode: None,
     like_ltrace: true,

@@ -120,7 +120,7 @@ proptest! {
     fn what_is_copied_is_what_is_shown(text in prototypes(), guest in guests()) {
         let library = crate::guest::library(&text);
         let prototype = library.prototype("f").expect("f");
-        for detail in [Detail { strings: 32, array: 4 }, Detail { strings: 3, array: 2 }] {
+        for detail in [Detail { strings: 32, array: 4, whole: false }, Detail { strings: 3, array: 2, whole: false }] {
             let show = Show { detail, ..Show::default() };
             guest.line(prototype, "f", &show);
         }

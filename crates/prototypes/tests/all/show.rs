@@ -271,6 +271,7 @@ fn rings_are_recognised_and_lists_are_cut() {
         detail: Detail {
             strings: 32,
             array: 5,
+            whole: false,
         },
         ..PLAIN
     };

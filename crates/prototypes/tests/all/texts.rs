@@ -47,6 +47,7 @@ fn strings() {
         detail: Detail {
             strings: 100,
             array: 4,
+            whole: false,
         },
         ..PLAIN
     };

@@ -63,6 +63,7 @@ fn definitions() -> Vec<Definition> {
             path: if number == 0 { "" } else { "/lib/libruby.so" }.into(),
             name: if number < 2 { "" } else { "rb_yield" }.into(),
             offset: number.into(),
+            in_file: u64::from(number) << 40,
         }));
     }
     all
@@ -453,7 +454,7 @@ fn refusals_say_what_is_wrong() {
     assert_eq!(refusal(b""), "it is no recording of lancet's");
     assert_eq!(
         refusal(b"\x89lancet\n\x02\0\0\0"),
-        "it is of version 2 and this lancet reads version 5: record again, or read it with the lancet that wrote it"
+        "it is of version 2 and this lancet reads version 6: record again, or read it with the lancet that wrote it"
     );
     let (mut bytes, _) = file(&[]);
     bytes.pop();

@@ -123,6 +123,7 @@ fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> RawCall<'a
         descriptors: None,
         processes: None,
         netlink: None,
+        namespaces: None,
     }
 }
 

@@ -152,8 +152,8 @@ impl<'a> Json<'a> {
             None => Part::Entry,
         };
         let mut all = Vec::new();
-        let process = open.at.process;
-        self.naming.with(process, &called, |call| {
+        let of = (open.at.process, open.at.tid);
+        self.naming.with(of, &called, |call| {
             let style = &open.plan.style;
             style.each_argument(call, part, |text| all.push(text.to_vec()));
         });
@@ -164,8 +164,8 @@ impl<'a> Json<'a> {
     fn result(&self, open: &Open, back: &Return) -> Vec<u8> {
         let called = call(open, Some((&back.captures, back.returned.rax)));
         let mut text = Vec::new();
-        let process = open.at.process;
-        self.naming.with(process, &called, |call| {
+        let of = (open.at.process, open.at.tid);
+        self.naming.with(of, &called, |call| {
             open.plan.style.result(call, &mut text);
         });
         text
@@ -259,6 +259,7 @@ fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> RawCall<'a
         descriptors: None,
         processes: None,
         netlink: None,
+        namespaces: None,
     }
 }
 

@@ -115,7 +115,7 @@ impl<'a> Lines<'a> {
         let mut callers = std::mem::take(&mut began.callers);
         callers.truncate(self.layout.frames);
         let captures = std::mem::take(&mut began.captures);
-        let mut head = self.head(at.process, &plan, &began.registers.gp, &captures);
+        let mut head = self.head(at, &plan, &began.registers.gp, &captures);
         if let Some(before) = self.interrupted.remove(&at.tid)
             && plan.name == RESTART
         {
@@ -152,13 +152,7 @@ impl<'a> Lines<'a> {
     }
 
     /// What is written of a call when it is made.
-    fn head(
-        &self,
-        process: i32,
-        plan: &Plan,
-        arguments: &[u64; 6],
-        captures: &Captures,
-    ) -> Vec<u8> {
+    fn head(&self, at: At, plan: &Plan, arguments: &[u64; 6], captures: &Captures) -> Vec<u8> {
         let mut head = Vec::with_capacity(WIDTH);
         head.extend_from_slice(plan.name.as_bytes());
         head.push(b'(');
@@ -172,11 +166,12 @@ impl<'a> Lines<'a> {
             descriptors: None,
             processes: None,
             netlink: None,
+            namespaces: None,
         };
-        self.naming.with(process, &made, |call| {
+        self.naming.with((at.process, at.tid), &made, |call| {
             plan.style.arguments(call, Part::Entry, &mut head);
         });
-        self.naming.enter(process, &made);
+        self.naming.enter(at.process, &made);
         make_printable(&mut head, begins);
         head
     }
@@ -203,11 +198,11 @@ impl<'a> Lines<'a> {
     }
 
     /// What is written of a call when it returns: arguments, and the result.
-    fn tail(&self, process: i32, open: &Open, called: &RawCall) -> (Vec<u8>, Vec<u8>) {
+    fn tail(&self, at: At, open: &Open, called: &RawCall) -> (Vec<u8>, Vec<u8>) {
         let (mut late, mut result) = (Vec::with_capacity(WIDTH), Vec::with_capacity(WIDTH));
         let style = &open.plan.style;
-        self.naming.leave(process, called);
-        self.naming.with(process, called, |call| {
+        self.naming.leave(at.process, called);
+        self.naming.with((at.process, at.tid), called, |call| {
             style.arguments(call, Part::Exit, &mut late);
             style.result(call, &mut result);
         });
@@ -231,7 +226,7 @@ impl<'a> Lines<'a> {
     /// A call has returned, with these copies and this in rax.
     fn returned(&mut self, at: At, open: &Rc<Open>, back: (&Captures, u64), tampered: Tampered) {
         let called = open.call(Some(back));
-        let (mut late, mut result) = self.tail(at.process, open, &called);
+        let (mut late, mut result) = self.tail(at, open, &called);
         let took = at.time.saturating_sub(open.began);
         let failed = called.error().is_some();
         if called.error() == Some(RESTART_BLOCK) {
@@ -300,7 +295,7 @@ impl<'a> Lines<'a> {
         self.lines += 1;
         self.text.push(b'\n');
         for caller in &open.callers {
-            let text = format!(" > {}\n", printable(&caller.to_string()));
+            let text = format!(" > {}\n", printable(&caller.as_strace()));
             self.text.extend_from_slice(text.as_bytes());
         }
     }

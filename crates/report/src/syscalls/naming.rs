@@ -4,11 +4,13 @@
 use calls::descriptors::names::{Asking, Made, More, Names};
 use calls::event::End;
 use process::pid_namespace::{Kind, Translator};
-use process::proc_file;
-use std::cell::RefCell;
+use process::{namespaces, netlink, proc_file};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use syscalls::{DescriptorNames, IdKind, Known, Name, Processes, Protocols, RawCall, Style};
+use syscalls::{
+    DescriptorNames, IdKind, Known, Name, Namespaces, Netlink, Processes, RawCall, Style,
+};
 
 /// Which names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct NamingKinds {
     pub comms: bool,
     /// What the ids of processes in other PID namespaces are in ours (`--decode-pids=pidns`), and the word for whose ours is.
     pub namespaces: Option<&'static str>,
+    /// The namespaces that calls lead into (`-e namespace=new`), where a tracer sees them.
+    pub entered: bool,
 }
 
 impl NamingKinds {
@@ -51,6 +55,8 @@ pub struct Naming {
     names: Option<Rc<RefCell<Names>>>,
     comms: Rc<RefCell<HashMap<i32, String>>>,
     translator: Rc<RefCell<Translator>>,
+    /// The families of generic netlink, once a message was seen.
+    families: Rc<OnceCell<HashMap<u16, String>>>,
     live: bool,
     /// Names are asked for while the thread stands still.
     at_once: bool,
@@ -65,29 +71,67 @@ impl Naming {
             names: (followed || kinds.of_descriptors()).then(names),
             comms: Rc::default(),
             translator: Rc::default(),
+            families: Rc::default(),
             kinds,
             live: asking != Asking::Nobody,
             at_once: asking == Asking::AtOnce,
         }
     }
 
-    /// Hands a call of a process to what writes it, with what its numbers are called.
-    pub fn with(&self, process: i32, call: &RawCall, write: impl FnOnce(&RawCall)) {
+    /// Hands a call of a thread of a process to what writes it, with what its numbers are called.
+    pub fn with(
+        &self,
+        (process, thread): (i32, u32),
+        call: &RawCall,
+        write: impl FnOnce(&RawCall),
+    ) {
         // What the call is about to open is not open, whatever the kernel's table says by now.
         let opens = matches!(call.name, "dup2" | "dup3") && call.returned.is_none();
         let opens = opens.then_some(call.arguments[1] as i32);
         let descriptors = |number| self.descriptor(process, number, opens != Some(number));
         let processes = |number, kind| self.known(process, number, kind);
-        let netlink = |number| self.names.as_ref()?.borrow_mut().netlink(process, number);
-        let netlink: Protocols = &netlink;
+        let protocol = |number| self.names.as_ref()?.borrow_mut().netlink(process, number);
+        let netlink = Netlink {
+            protocol: &protocol,
+            family: &|number| self.family(number),
+        };
+        let entered = |child, flags| self.entered((process, thread), child, flags);
+        let entered: Namespaces = &entered;
         let descriptors: DescriptorNames = &descriptors;
         let processes: Processes = &processes;
         write(&RawCall {
             descriptors: self.kinds.of_descriptors().then_some(descriptors),
             processes: self.kinds.of_processes().then_some(processes),
             netlink: self.names.is_some().then_some(netlink),
+            namespaces: (self.kinds.entered && self.at_once).then_some(entered),
             ..*call
         });
+    }
+
+    /// The name of a family of generic netlink. A recording may be of another kernel.
+    fn family(&self, number: u16) -> Option<String> {
+        let known = self.families.get_or_init(|| match self.live {
+            true => netlink::families(),
+            false => HashMap::new(),
+        });
+        known.get(&number).cloned()
+    }
+
+    /// The namespaces of these kinds of a child, or of the thread that has made the call and stands still at its end.
+    fn entered(
+        &self,
+        (process, thread): (i32, u32),
+        child: Option<i32>,
+        flags: u64,
+    ) -> Option<String> {
+        let id = match child {
+            Some(child) => {
+                let mut translator = self.translator.borrow_mut();
+                translator.translate(process, child, Kind::Thread)?
+            }
+            None => thread as i32,
+        };
+        namespaces::entered(id, flags)
     }
 
     /// What a signal is that came for a process, with what is known of who has sent it.

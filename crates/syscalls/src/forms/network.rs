@@ -11,6 +11,9 @@ use prototypes::types::Type;
 
 // Families (include/linux/socket.h).
 const UNIX: u16 = 1;
+const NETLINK: u16 = 16;
+/// Stands for a protocol of netlink that is not known.
+const ANY_PROTOCOL: u32 = u32::MAX;
 
 /// A socket's address behind a pointer; its length is an argument.
 pub fn socket_address(w: &mut Writer, _: &Type, at: Place) -> Written {
@@ -119,11 +122,12 @@ pub fn vector(w: &mut Writer, _: &Type, at: Place) -> Written {
     let Place::Memory(at) = at else {
         return Err(Unknown);
     };
-    piece(w, at, &mut None)
+    piece(w, at, &mut None, None)
 }
 
-/// `{iov_base="…", iov_len=4096}`; `left` says how many bytes of what was read are not in earlier pieces, `None` that it does not matter.
-fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>) -> Written {
+/// `{iov_base="…", iov_len=4096}`; `left` says how many bytes of what was read are not in earlier pieces, `None` that it does not matter. `protocol`:
+/// what is there are messages of netlink.
+fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>, protocol: Option<u32>) -> Written {
     let [base, length] = [w.u64_at(at)?, w.u64_at(at + 8)?];
     let shown = left.map_or(length, |left| left.min(length));
     if let Some(left) = left {
@@ -132,7 +136,12 @@ fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>) -> Written {
     w.push("{iov_base=");
     let before = w.out.len();
     let empty = w.late && left.is_some() && w.call.error().is_some();
-    if base == 0 || empty || w.buffer(base, shown as usize).is_err() {
+    let mut held = || match (protocol, w.messages) {
+        _ if base == 0 || empty => Err(Unknown),
+        (Some(protocol), Some(messages)) => messages(w, base, shown, protocol),
+        _ => w.buffer(base, shown as usize),
+    };
+    if held().is_err() {
         w.out.truncate(before);
         w.address(base);
     }
@@ -142,8 +151,13 @@ fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>) -> Written {
     Ok(())
 }
 
-/// A list of pieces; `data` says how many bytes of them were read.
-pub fn vectors(w: &mut Writer, at: u64, count: u64, data: Option<u64>) -> Written {
+/// A list of so many pieces; `data` says how many bytes of them were read, `protocol` that they are messages of netlink.
+pub fn vectors(
+    w: &mut Writer,
+    (at, count): (u64, u64),
+    data: Option<u64>,
+    protocol: Option<u32>,
+) -> Written {
     if at == 0 {
         w.push("NULL");
         return Ok(());
@@ -164,7 +178,7 @@ pub fn vectors(w: &mut Writer, at: u64, count: u64, data: Option<u64>) -> Writte
             }
             break;
         }
-        if piece(w, here, &mut left).is_err() {
+        if piece(w, here, &mut left, protocol).is_err() {
             if index == 0 {
                 return Err(Unknown);
             }
@@ -196,6 +210,7 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
     let name = members.word("msg_name")?;
     let name_length = members.word("msg_namelen")?;
     members.label("msg_name");
+    let mut family = None;
     if name == 0 || name_length == 0 {
         members.w.address(name);
     } else {
@@ -207,6 +222,8 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
         if address(members.w, name, length).is_err() {
             members.w.out.truncate(before);
             members.w.address(name);
+        } else {
+            family = members.w.number(name).map(u16::from_le_bytes).ok();
         }
     }
     let (length_at, _) = members.find("msg_namelen")?;
@@ -220,7 +237,8 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
     decimal(name_length, members.w.out);
     let [list, count] = [members.word("msg_iov")?, members.word("msg_iovlen")?];
     members.label("msg_iov");
-    vectors(members.w, list, count, data)?;
+    let protocol = protocol_of(members.w, family);
+    vectors(members.w, (list, count), data, protocol)?;
     members.members(&["msg_iovlen"])?;
     let [control, size] = [
         members.word("msg_control")?,
@@ -239,6 +257,16 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
     members.label("msg_flags");
     members.w.value(&ty("message_flags"), Place::Memory(at))?;
     members.end()
+}
+
+/// The protocol of netlink by which what a message holds is written: its address says that it is such a message, or else its socket.
+fn protocol_of(w: &Writer, family: Option<u16>) -> Option<u32> {
+    let of_socket = w.call.netlink_of_first();
+    match family {
+        None => of_socket,
+        Some(NETLINK) if w.call.netlink.is_some() => Some(of_socket.unwrap_or(ANY_PROTOCOL)),
+        Some(_) => None,
+    }
 }
 
 /// Several messages at once: `{msg_hdr={…}, msg_len=5}`.

@@ -23,6 +23,9 @@ const LONGEST_COMMAND: u32 = 2048;
 /// Elements of an array that are copied, at most, whatever `-v` asks for.
 const MOST: u32 = 4096;
 
+/// Bytes that a call has written where it says itself how many, by a tracer: as many as programs offer room for.
+const WHOLE: u32 = 128 << 10;
+
 /// Returns the programs that copy what the rows of a system call want; empty where they want nothing.
 pub fn programs(name: &str, detail: Detail) -> Programs {
     let program = |exit| {
@@ -163,8 +166,11 @@ impl Plan<'_> {
             Ty::Number(size, _) => self.ops.push(Op::Bytes(*size)),
             Ty::Custom(custom, _) if custom.by_result => {
                 let size = Op::Count(Source::Rax, Width::WORD);
-                self.ops
-                    .extend([size, Op::AtMost(custom.copied), Op::Array(1)]);
+                let most = match self.detail.whole {
+                    true => WHOLE,
+                    false => custom.copied,
+                };
+                self.ops.extend([size, Op::AtMost(most), Op::Array(1)]);
             }
             Ty::Custom(custom, _) => self.ops.push(Op::Bytes(custom.copied.max(custom.size))),
         }

@@ -122,7 +122,9 @@ fn begin(tables: &mut Tables, line: &'static str) -> Result<Open, String> {
                 of.entry(name).or_default().add(line);
             }
         }
-        "message" | "requests" | "families" | "diagnosis" | "address" => tables.netlink.add(line),
+        "message" | "requests" | "families" | "diagnosis" | "address" | "generic" | "commands" => {
+            tables.netlink.add(line);
+        }
         "attributes" => {
             tables.netlink.add(line);
             return Ok(Open::Attributes);

@@ -311,6 +311,20 @@ pub enum Attribute {
     Address,
     /// An address of hardware.
     Hardware,
+    /// The number of a command of the family of generic netlink that the message is about.
+    Command,
+}
+
+/// A family of generic netlink (include/uapi/linux/genetlink.h).
+#[derive(Debug)]
+pub struct Generic {
+    pub name: &'static str,
+    /// The lists of its commands, as their places in [`Tables::lists`]: of those that are sent, and of those that come.
+    pub commands: [usize; 2],
+    /// The attributes of each of its commands.
+    pub attributes: Option<usize>,
+    /// Those of single commands, by their names.
+    pub own: HashMap<&'static str, usize>,
 }
 
 /// What a message of a diagnosis of sockets is.
@@ -406,6 +420,7 @@ pub struct Netlink {
     pub diagnoses: HashMap<(u8, Diagnosis), (Ty, Option<usize>)>,
     /// What the types of requests ask for: new, delete, get.
     pub requests: Vec<(&'static str, &'static str)>,
+    pub generic: Vec<Generic>,
     pub attributes: Vec<Attributes>,
     pub attribute_names: HashMap<&'static str, usize>,
 }

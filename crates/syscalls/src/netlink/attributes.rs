@@ -3,35 +3,68 @@
 
 mod values;
 
-use super::{ATTRIBUTE, DEEPEST, chain};
+use super::parts::{ATTRIBUTE, DEEPEST, chain};
 use crate::call::Hex;
 use crate::layout::{self, Attribute, Attributes, Ty};
 use crate::writer::{Unknown, Writer, Written};
+
+/// What the message says that attributes are in.
+#[derive(Clone, Copy, Default)]
+pub struct Context {
+    /// The family of its addresses.
+    family: u8,
+    /// The list of the commands of the family of generic netlink that it is about, as its place in `Tables::lists`.
+    commands: Option<usize>,
+    /// How deep they lie in other attributes.
+    depth: u32,
+}
+
+impl Context {
+    /// Of a message with addresses of this family.
+    pub fn of_family(family: u8) -> Self {
+        Context {
+            family,
+            ..Context::default()
+        }
+    }
+
+    /// Of a message about a family of generic netlink.
+    pub fn of_commands(commands: Option<usize>) -> Self {
+        Context {
+            commands,
+            ..Context::default()
+        }
+    }
+
+    fn deeper(self) -> Self {
+        Context {
+            depth: self.depth + 1,
+            ..self
+        }
+    }
+}
 
 /// What an attribute lies in.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     of: Option<&'a Attributes>,
-    /// The family of the message's addresses.
-    family: u8,
-    depth: u32,
+    context: Context,
     /// The number, the place and the length of those before it.
     before: &'a [(u64, u64, u64)],
 }
 
-/// Appends attributes; `family` is that of the addresses in them.
+/// Appends attributes.
 pub fn attributes(
     w: &mut Writer,
     at: u64,
     length: u64,
     of: Option<&Attributes>,
-    family: u8,
-    depth: u32,
+    context: Context,
 ) -> Written {
     let of = match of {
         Some(of) if !of.families.is_empty() => {
             let mut rows = of.families.iter();
-            let found = rows.find(|(own, _)| own.is_none_or(|own| own == family));
+            let found = rows.find(|(own, _)| own.is_none_or(|own| own == context.family));
             match found {
                 Some((_, index)) => Some(&layout::tables().netlink().attributes[*index]),
                 None => return w.buffer_as(at, length as usize, Hex::Always),
@@ -43,8 +76,7 @@ pub fn attributes(
     chain(w, at, length, ATTRIBUTE, |w, at, length| {
         let around = Around {
             of,
-            family,
-            depth,
+            context,
             before: &before,
         };
         let own = attribute(w, at, length, around)?;
@@ -88,7 +120,7 @@ fn attribute(
         let what = around.of.and_then(own);
         let what = what.and_then(|what| said(w, what, around));
         let before = w.out.len();
-        let known = what.as_ref().filter(|_| around.depth < DEEPEST);
+        let known = what.as_ref().filter(|_| around.context.depth < DEEPEST);
         let written = known.map(|what| held(w, at, holds, what, around));
         if !matches!(written, Some(Ok(()))) {
             w.out.truncate(before);
@@ -139,7 +171,7 @@ fn size(ty: &Ty) -> u64 {
 fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, around: Around) -> Written {
     let inside = |w: &mut Writer, at, length, index: &usize| {
         let of = &layout::tables().netlink().attributes[*index];
-        attributes(w, at, length, Some(of), around.family, around.depth + 1)
+        attributes(w, at, length, Some(of), around.context.deeper())
     };
     match what {
         Attribute::Value(ty) | Attribute::Rest(ty) | Attribute::With(ty, _)
@@ -202,11 +234,12 @@ fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, around: Around) 
         Attribute::Hops(ty, index) => values::hops(w, at, length, ty, |w, at, length| {
             inside(w, at, length, index)
         }),
-        Attribute::Address => values::address(w, at, length, around.family),
+        Attribute::Address => values::address(w, at, length, around.context.family),
         Attribute::Via => values::via(w, at, length),
-        Attribute::Hardware => values::hardware(w, at, length, around.family),
+        Attribute::Hardware => values::hardware(w, at, length, around.context.family),
         Attribute::Conditions => values::conditions(w, at, length),
         Attribute::Options => values::options(w, at, length),
+        Attribute::Command => values::command(w, at, length, around.context.commands),
         Attribute::Said(..) => Err(Unknown),
     }
 }

@@ -1,9 +1,11 @@
-//! `clone3`: a struct, and what the kernel writes where it points to. Used by `memory`.
+//! `clone3`: a struct, and what the kernel writes where it points to; the namespaces that a call has led into. Used by `memory` and `result`.
 
+use crate::call::RawCall;
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
 use crate::{forms, layout};
 use prototypes::digits::decimal;
+use prototypes::show::Memory as _;
 
 const PIDFD: u64 = 0x1000;
 const PARENT_TID: u64 = 0x10_0000;
@@ -14,6 +16,27 @@ const INTO_CGROUP: u64 = 0x2_0000_0000;
 /// The size of `struct clone_args` that is known here, and of its first version.
 const KNOWN: u64 = 88;
 const LEAST: u64 = 64;
+
+/// The namespaces that a call has led into that was asked for some: a child, or the thread itself.
+pub fn entered(call: &RawCall, result: u64) -> Option<String> {
+    /// The signal at the end of a child, in the flags of `clone` (include/uapi/linux/sched.h, `CSIGNAL`).
+    const SIGNAL: u64 = 0xff;
+    let namespaces = call.namespaces?;
+    let [first, second, ..] = *call.arguments;
+    let child = Some(result as i32);
+    match call.name {
+        // There `CLONE_INTO_CGROUP` has no meaning.
+        "clone" => namespaces(child, first & !SIGNAL & !INTO_CGROUP),
+        "clone3" => {
+            let mut flags = [0; 8];
+            let known = call.entry.read(first, &mut flags);
+            known.then(|| namespaces(child, u64::from_le_bytes(flags)))?
+        }
+        "setns" => namespaces(None, second & !INTO_CGROUP),
+        "unshare" => namespaces(None, first & !INTO_CGROUP),
+        _ => None,
+    }
+}
 
 /// The words of a `struct clone_args` as it was given to the kernel; those behind its size are 0.
 struct Asked(Vec<u8>);

@@ -412,6 +412,7 @@ mod tests {
             descriptors: None,
             processes: None,
             netlink: None,
+            namespaces: None,
         };
         let mut text = Vec::new();
         let style = style(constants);

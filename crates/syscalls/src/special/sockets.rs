@@ -1,8 +1,8 @@
 //! Sockets: what a family, a level or a length decides. Used by `special`.
 
 use super::control::named;
-use crate::forms;
 use crate::writer::{Unknown, Writer, Written};
+use crate::{forms, netlink};
 use prototypes::digits::decimal;
 
 const INET: u64 = 2;
@@ -36,13 +36,25 @@ pub fn protocol(w: &mut Writer, word: u64) -> Written {
     Ok(())
 }
 
+/// Messages to netlink.
+pub fn sent(w: &mut Writer, at: u64) -> Written {
+    let protocol = w.call.netlink_of_first().ok_or(Unknown)?;
+    if at == 0 {
+        return Err(Unknown);
+    }
+    netlink::messages(w, at, w.call.arguments[2], protocol)
+}
+
 /// What was received, of which a datagram's length (`MSG_TRUNC`) may be more than there was room for.
 pub fn received(w: &mut Writer, at: u64) -> Written {
     if at == 0 || w.call.error().is_some() {
         return Err(Unknown);
     }
-    let room = w.call.arguments[2];
-    w.buffer(at, w.call.count().min(room) as usize)
+    let length = w.call.count().min(w.call.arguments[2]);
+    match w.call.netlink_of_first() {
+        Some(protocol) => netlink::messages(w, at, length, protocol),
+        None => w.buffer(at, length as usize),
+    }
 }
 
 /// An address that the kernel wrote, as long as it said.
@@ -62,10 +74,10 @@ pub fn filled_address(w: &mut Writer, at: u64) -> Written {
 
 pub fn pieces_read(w: &mut Writer, at: u64) -> Written {
     let (count, data) = (w.call.arguments[2], w.call.count());
-    forms::vectors(w, at, count, Some(data))
+    forms::vectors(w, (at, count), Some(data), None)
 }
 
 pub fn pieces_written(w: &mut Writer, at: u64) -> Written {
     let count = w.call.arguments[2];
-    forms::vectors(w, at, count, None)
+    forms::vectors(w, (at, count), None, None)
 }

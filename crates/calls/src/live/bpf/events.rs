@@ -2,9 +2,9 @@
 
 use super::exec_arguments;
 use crate::event::{At, Event, EventKind, Return};
-use crate::live::traced::{Begun, INSTRUCTION, Told};
+use crate::live::traced::{Begun, INSTRUCTION, Told, registers};
 use process::memory::GuestMemory;
-use prototypes::capture::{Registers, Returned};
+use prototypes::capture::Returned;
 use prototypes::show::Captures;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -134,11 +134,7 @@ impl Telling {
         let mut begun = Begun {
             number,
             instruction: behind.wrapping_sub(INSTRUCTION),
-            registers: Registers {
-                gp: arguments,
-                stack,
-                ..Registers::default()
-            },
+            registers: registers(number, arguments, stack),
             ticks: time,
         };
         let mut captures = Captures::new();

@@ -17,15 +17,18 @@ use prototypes::show::Captures;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Returns how each system call is reported of a process that only its tracer sees.
-pub fn table(args: &Options, signatures: &Rc<Signatures>) -> Table {
+/// Returns how each system call is reported of a process that is not hooked; what the kernel writes is copied `whole` where a tracer copies it.
+pub fn table(args: &Options, signatures: &Rc<Signatures>, whole: bool) -> Table {
     // Frames are those of functions, which are not seen here.
     let args = Options {
         frames: 0,
         ..args.clone()
     };
     let selection = Selection::of(&args);
-    let plan = Plan::new(&args, &selection);
+    let mut plan = Plan::new(&args, &selection);
+    if whole {
+        plan.copy_whole();
+    }
     if args.condition.is_none() {
         let signatures = signatures.clone();
         let known = RefCell::new(Known::default());

@@ -75,6 +75,7 @@ impl Plan {
                 detail: Detail {
                     strings: args.kept_of_strings,
                     array: args.array,
+                    whole: false,
                 },
                 environment: args.environment,
                 copies: !args.counts_in_guest(),
@@ -111,6 +112,11 @@ impl Plan {
             wanted
         })
         .collect()
+    }
+
+    /// Has all copied that a tracer can copy, which no record of a ring must hold.
+    pub fn copy_whole(&mut self) {
+        self.copying.detail.whole = true;
     }
 
     /// What is copied, for whoever works that out when a call is made.

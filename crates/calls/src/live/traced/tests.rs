@@ -20,6 +20,7 @@ fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
         detail: Detail {
             strings: 32,
             array: 16,
+            whole: false,
         },
         environment: false,
         copies: true,

@@ -3,7 +3,6 @@
 
 use super::expressions::{self, Expression, expression};
 use super::inject::{self, Of};
-use super::separate;
 use super::shown::Shown;
 use super::started::Started;
 use super::way::Way;
@@ -11,7 +10,6 @@ use crate::cli::duration::parse;
 use crate::ui::terminal::Stream;
 use crate::watching::Asked;
 use crate::watching::args::{Common, SHOW, WHICH};
-use crate::watching::flags::kept_of_strings;
 use calls::consumer::Consumer;
 use calls::descriptors::names::Asking;
 use calls::message::Messages;
@@ -24,8 +22,7 @@ use clap::{ArgAction, ArgGroup, Args};
 use prototypes::filter::Filter;
 use report::forms::Form;
 use report::syscalls::{
-    Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate,
-    SharedOutput, Statuses, Summary, Together,
+    Columns, Layout, Naming, NamingKinds, OnPaths, Order, SharedOutput, Statuses, Summary, Together,
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,7 +44,8 @@ pub struct SyscallsArgs {
 
     /// trace=SET: system calls by name, by %class, by /regular expression, or !SET for all others; status=SET: successful,
     /// failed, unfinished; signal=SET; raw=SET, abbrev=SET, verbose=SET: calls whose arguments are numbers, whose structs
-    /// are shortened, are shown at all; read=FDS, write=FDS: descriptors whose bytes are shown whole; quiet=SET. Without a
+    /// are shortened, are shown at all; read=FDS, write=FDS: descriptors whose bytes are shown whole; quiet=SET;
+    /// namespace=new: which namespaces clone, setns and unshare have led into, where calls are seen by ptrace. Without a
     /// word before the =, trace is meant; may be repeated
     #[arg(short = 'e', value_name = "EXPR", value_parser = expression, help_heading = WHICH)]
     pub expressions: Vec<Expression>,
@@ -137,10 +135,6 @@ pub struct SyscallsArgs {
     pub started: Started,
 }
 
-/// Bytes of a buffer that are copied for `-e read=` and `-e write=`.
-const DUMPED: u32 = 32 << 10;
-/// The same where a tracer copies them.
-const DUMPED_BY_TRACER: u32 = 128 << 10;
 /// Frames that `-k` shows.
 const FRAMES: usize = 64;
 
@@ -220,7 +214,7 @@ impl SyscallsArgs {
     }
 
     /// Returns how lines look, and which calls they are of, as the flags say.
-    fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> Layout {
         Layout {
             style: Style {
                 strings: self.strings as usize,
@@ -276,7 +270,10 @@ impl SyscallsArgs {
             _ => None,
         });
         let whose = if self.is_strace() { "strace" } else { "lancet" };
-        self.shown.naming(fds, pids, whose)
+        NamingKinds {
+            entered: self.asks_namespaces(),
+            ..self.shown.naming(fds, pids, whose)
+        }
     }
 
     /// Whether it must be known what descriptors are called. No table of calls says it.
@@ -285,52 +282,9 @@ impl SyscallsArgs {
         names && !self.is_counted() || !self.shown.paths.is_empty()
     }
 
-    /// Whether messages to netlink are written member by member: it must be known what a socket speaks.
-    fn tells_messages(&self) -> bool {
-        let is_table = self.is_counted() && self.way.is_asked();
-        self.is_strace() && !is_table && self.trace().is_none_or(|trace| trace.has("sendto"))
-    }
-
     /// Whether each thread's lines go into a file of its own.
-    fn is_separate(&self) -> bool {
+    pub(super) fn is_separate(&self) -> bool {
         self.common.output.is_some() && (self.common.follow > 1 || self.shown.separately)
-    }
-
-    /// Characters of a string that are copied: all that are dumped.
-    pub(super) fn kept(&self) -> u32 {
-        /// Bytes of messages to netlink.
-        const MESSAGES: u32 = 2048;
-        let kept = kept_of_strings(self.strings, self.common.record.is_some());
-        let kept = match self.tells_messages() {
-            true => kept.max(MESSAGES),
-            false => kept,
-        };
-        let [read, written] = expressions::dumped(self.all().collect());
-        match read == Numbers::None && written == Numbers::None {
-            true => kept,
-            false if self.is_by_tracer() => kept.max(DUMPED_BY_TRACER),
-            false => kept.max(DUMPED),
-        }
-    }
-
-    /// What shows calls one by one.
-    fn lines<'a>(
-        &'a self,
-        signatures: &'a Signatures,
-        naming: Naming,
-        out: Box<dyn Write>,
-    ) -> Box<dyn Consumer + 'a> {
-        let layout = self.layout();
-        if self.has_records() {
-            return Box::new(Json::new(layout, signatures, naming, out));
-        }
-        match self.common.output.as_deref().filter(|_| self.is_separate()) {
-            Some(path) => {
-                let outputs = Box::new(move |thread| separate::output(path, thread));
-                Box::new(Separate::new(layout, signatures, naming, outputs))
-            }
-            None => Box::new(Lines::new(layout, signatures, naming, out)),
-        }
     }
 }
 
@@ -352,7 +306,7 @@ impl Asked for SyscallsArgs {
         if separate && self.count {
             return Some("-c counts all threads together: it cannot be asked with -ff".into());
         }
-        if let Some(flaw) = self.flaw_of_way() {
+        if let Some(flaw) = self.flaw_of_way().or_else(|| self.flaw_of_namespaces()) {
             return Some(flaw);
         }
         if let Some(flaw) = self.started.flaw(self.is_by_tracer()) {

@@ -3,14 +3,64 @@
 
 use super::args::SyscallsArgs;
 use super::expressions::{self, Expression, Hidden};
+use super::shown::Colours;
 use crate::cli::format::{flaw_of_flags, lacks_form};
+use crate::watching::flags::kept_of_strings;
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
 use report::forms::{Chosen, ChosenForm};
-use report::syscalls::{FORMATS, STRACE};
+use report::syscalls::{FORMATS, Numbers, STRACE};
+use syscalls::Trace;
+
+/// Bytes of a buffer that are copied for `-e read=` and `-e write=`, and of messages to netlink; and where a tracer copies them.
+const DUMPED: u32 = 32 << 10;
+const DUMPED_BY_TRACER: u32 = 128 << 10;
+const MESSAGES: u32 = 2 << 10;
+/// What a program offers room for, and the kernel fills (net/netlink/af_netlink.c, `netlink_dump`).
+const MESSAGES_BY_TRACER: u32 = 32 << 10;
+/// The calls that bear messages.
+const BEAR_MESSAGES: [&str; 6] = [
+    "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg",
+];
 
 impl SyscallsArgs {
+    /// Whether messages of netlink are written member by member: it must be known what a socket speaks.
+    pub(super) fn tells_messages(&self) -> bool {
+        let is_table = self.is_counted() && self.way.is_asked();
+        let has_any = |trace: &Trace| BEAR_MESSAGES.iter().any(|name| trace.has(name));
+        self.is_strace() && !is_table && self.trace().is_none_or(has_any)
+    }
+
+    /// Characters of a string that are copied: all that are dumped.
+    pub(super) fn kept(&self) -> u32 {
+        let kept = kept_of_strings(self.strings, self.common.record.is_some());
+        let kept = match (self.tells_messages(), self.is_by_tracer()) {
+            (false, _) => kept,
+            (true, false) => kept.max(MESSAGES),
+            (true, true) => kept.max(MESSAGES_BY_TRACER),
+        };
+        let [read, written] = expressions::dumped(self.all().collect());
+        match read == Numbers::None && written == Numbers::None {
+            true => kept,
+            false if self.is_by_tracer() => kept.max(DUMPED_BY_TRACER),
+            false => kept.max(DUMPED),
+        }
+    }
+
+    /// Whether it is asked which namespaces calls lead into.
+    pub(super) fn asks_namespaces(&self) -> bool {
+        self.all()
+            .any(|expression| matches!(expression, Expression::Namespaces))
+    }
+
+    /// They are read of the thread, or of its child, while it stands at the end of the call.
+    pub(super) fn flaw_of_namespaces(&self) -> Option<String> {
+        (self.asks_namespaces() && !self.is_by_tracer()).then(|| {
+            "namespaces are read while the call that leads into them returns: ask for --no-modify too, or for --strace of a PROGRAM".into()
+        })
+    }
+
     /// What is chosen to show calls.
     pub(super) fn chosen(&self) -> Chosen<Writes> {
         match self.strace {
@@ -60,6 +110,7 @@ impl SyscallsArgs {
             (self.shown.table, "-C"),
             (self.shown.argument_names, "-N"),
             (self.shown.instructions, "-i"),
+            (self.shown.color == Colours::Always, "--color"),
         ];
         flaw_of_flags(self.chosen(), &others)
     }

@@ -32,6 +32,8 @@ pub enum Expression {
     Descriptors(NamingKinds),
     /// `decode-pids=`: what is written of processes beside their ids.
     Processes(ProcessKinds),
+    /// `namespace=new`: the namespaces that calls lead into are shown.
+    Namespaces,
     /// `inject=` and `fault=`: what is injected into which calls.
     Inject(Box<Inject>),
 }
@@ -59,7 +61,7 @@ impl Hidden {
 }
 
 /// The words that may stand before the `=`.
-const WORDS: &str = "trace, status, signal, raw, abbrev, verbose, read, write, quiet, decode-fds, decode-pids, inject, fault";
+const WORDS: &str = "trace, status, signal, raw, abbrev, verbose, read, write, quiet, decode-fds, decode-pids, namespace, inject, fault";
 
 /// Parses what stands behind `-e`.
 pub fn expression(text: &str) -> Result<Expression, String> {
@@ -81,6 +83,8 @@ pub fn expression(text: &str) -> Result<Expression, String> {
         "quiet" | "silent" | "silence" | "q" => quiet(set).map(Expression::Quiet),
         "decode-fds" | "decode-fd" => descriptor_kinds(set).map(Expression::Descriptors),
         "decode-pids" | "decode-pid" => process_kinds(set).map(Expression::Processes),
+        "namespace" if set == "new" => Ok(Expression::Namespaces),
+        "namespace" => Err(format!("there is no namespace={set}: new is understood")),
         "inject" => injected(set, Of::Inject),
         "fault" => injected(set, Of::Fault),
         "kvm" => Err(format!("{word}= is not understood yet: {WORDS} are")),

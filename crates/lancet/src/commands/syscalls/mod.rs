@@ -7,6 +7,7 @@ mod args;
 mod asks;
 mod expressions;
 mod inject;
+mod lines;
 mod separate;
 mod shown;
 mod started;

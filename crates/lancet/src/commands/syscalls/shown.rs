@@ -57,6 +57,10 @@ pub struct Shown {
     #[arg(long, conflicts_with = "strace", help_heading = SHOW)]
     pub json: bool,
 
+    /// Lines in colours: auto (on a terminal, unless NO_COLOR is set), always, never. STRACE_COLORS may name others, as with strace 7
+    #[arg(long, value_name = "WHEN", value_parser = colours, default_value = "auto", help_heading = SHOW)]
+    pub color: Colours,
+
     /// Show numbers that have names as raw numbers, as names (abbrev), or both (verbose)
     #[arg(short = 'X', long = "const-print-style", value_name = "FORM", value_parser = constants, help_heading = SHOW)]
     pub constants: Option<Constants>,
@@ -117,6 +121,10 @@ pub struct Shown {
     #[arg(long, value_name = "SET", value_parser = word("read"), hide = true)]
     pub read: Vec<Expression>,
 
+    /// -e namespace=new
+    #[arg(long, value_name = "WHICH", value_parser = word("namespace"), require_equals = true, num_args = 0..=1, default_missing_value = "new", hide = true)]
+    pub namespace: Vec<Expression>,
+
     /// -e fault=SET
     #[arg(long, value_name = "SET", value_parser = word("fault"), hide = true)]
     pub fault: Vec<Expression>,
@@ -146,6 +154,7 @@ impl Shown {
             &self.write,
             &self.fault,
             &self.hidden,
+            &self.namespace,
         ];
         all.into_iter().flatten()
     }
@@ -198,6 +207,28 @@ impl Shown {
     }
 }
 
+/// When lines have colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colours {
+    /// On a terminal that shows them.
+    #[default]
+    Auto,
+    /// Also in a file or a pipe.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// What stands behind `--color=`.
+fn colours(when: &str) -> Result<Colours, String> {
+    match when {
+        "auto" => Ok(Colours::Auto),
+        "always" => Ok(Colours::Always),
+        "never" => Ok(Colours::Never),
+        other => Err(format!("there is no {other}: auto, always, never")),
+    }
+}
+
 /// All that descriptors are.
 const ALL: NamingKinds = NamingKinds {
     paths: true,
@@ -206,6 +237,7 @@ const ALL: NamingKinds = NamingKinds {
     processes: true,
     comms: false,
     namespaces: None,
+    entered: false,
 };
 
 /// What one `--absolute-timestamps=` says: which clock, how many digits; `None` = as before.

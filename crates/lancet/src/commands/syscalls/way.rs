@@ -76,7 +76,8 @@ impl SyscallsArgs {
     /// and no texts so long that few calls fill the ring buffer in which they are told. Neither matters to figures.
     pub(super) fn may_lead_by_bpf(&self) -> bool {
         let naming = self.naming();
-        let reads = naming.of_descriptors() || naming.comms || naming.namespaces.is_some();
+        let processes = naming.comms || naming.namespaces.is_some() || naming.entered;
+        let reads = naming.of_descriptors() || processes;
         let plain = !reads && self.kept() <= LONGEST_BY_BPF;
         self.shown.paths.is_empty() && (plain || self.is_counted_whole())
     }

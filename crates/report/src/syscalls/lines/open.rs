@@ -61,6 +61,7 @@ impl Open {
             descriptors: None,
             processes: None,
             netlink: None,
+            namespaces: None,
         }
     }
 }

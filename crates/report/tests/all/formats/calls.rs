@@ -139,6 +139,7 @@ fn story(to: &mut dyn Consumer) {
         address: 0x7f00_2000,
         path: Some("/lib/libwork.so".into()),
         function: Some(("outer".into(), 31)),
+        in_file: 0x2000,
     });
     let at = At {
         process: 71,

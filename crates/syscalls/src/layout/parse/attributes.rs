@@ -9,12 +9,13 @@
 //! | `exact T T` | the value whose size is that of the attribute |
 //! | `said NAME gre:nest:gre_data` | by the text in the attribute `NAME` before it |
 //! | `nest NAME`, `with T NAME`, `hops T NAME` | attributes; behind a value; behind each of structs that begin with their length |
-//! | `address`, `hardware`, `via`, `options`, `conditions` | forms of their own (`Attribute`) |
+//! | `address`, `hardware`, `via`, `options`, `conditions`, `command` | forms of their own (`Attribute`) |
 
 use super::names::find_list;
 use super::types::ty;
 use super::words;
-use crate::layout::types::{Attribute, Attributes, Diagnosis, Netlink, Tables};
+use crate::layout::types::{Attribute, Attributes, Diagnosis, Generic, Netlink, Tables};
+use foldhash::HashMap;
 
 /// Understands what is said of netlink, and of addresses of sockets.
 pub fn netlink(tables: &Tables, lines: &[&'static str]) -> Result<Netlink, String> {
@@ -51,6 +52,19 @@ impl Reader<'_> {
             }
             ["address", family, least, text] => self.address(family, least, text)?,
             ["families", name, ref rows @ ..] => self.families(name, rows)?,
+            ["generic", name, sent, received, ref rest @ ..] => {
+                let attributes = rest.first().map(|name| self.attributes(name));
+                self.all.generic.push(Generic {
+                    name,
+                    commands: [
+                        find_list(self.tables, sent)?,
+                        find_list(self.tables, received)?,
+                    ],
+                    attributes,
+                    own: HashMap::default(),
+                });
+            }
+            ["commands", attributes, ref names @ ..] => self.commands(attributes, names)?,
             ["diagnosis", families, what, ref rest @ ..] => {
                 let what = match what {
                     "request" => Diagnosis::Request,
@@ -121,6 +135,24 @@ impl Reader<'_> {
         index
     }
 
+    /// `commands ethtool_rings ETHTOOL_MSG_RINGS_GET …`: the attributes of commands of the family named last.
+    fn commands(&mut self, attributes: &'static str, names: &[&'static str]) -> Result<(), String> {
+        let attributes = self.attributes(attributes);
+        let of = self
+            .all
+            .generic
+            .last_mut()
+            .ok_or("no family is named before")?;
+        for name in names {
+            let mut lists = of.commands.iter().map(|list| &self.tables.lists[*list]);
+            if !lists.any(|list| list.names().iter().any(|(known, _)| **known == **name)) {
+                return Err(format!("{name} is no command"));
+            }
+            of.own.insert(name, attributes);
+        }
+        Ok(())
+    }
+
     fn attribute(&mut self, words: &[&'static str]) -> Result<Attribute, String> {
         let tables = self.tables;
         Ok(match *words {
@@ -133,6 +165,7 @@ impl Reader<'_> {
             ["nest", name] => Attribute::Nest(self.attributes(name)),
             ["options"] => Attribute::Options,
             ["via"] => Attribute::Via,
+            ["command"] => Attribute::Command,
             ["conditions"] => Attribute::Conditions,
             ["many", text] => Attribute::Many(ty(tables, text)?, None),
             ["many", text, list] => {

@@ -26,6 +26,19 @@ pub fn wide(w: &mut Writer, ty: &Ty, at: u64, length: u64) -> Written {
     layout::passed(w, &ty.widened(), u64::from_le_bytes(word))
 }
 
+/// A command of a family of generic netlink, by its name in this list.
+pub fn command(w: &mut Writer, at: u64, length: u64, commands: Option<usize>) -> Written {
+    if !(4..=8).contains(&length) {
+        return Err(Unknown);
+    }
+    let number = w.u32_at(at)?.into();
+    match commands {
+        Some(list) => layout::tables().lists[list].name(w, number),
+        None => w.hexadecimal(number),
+    }
+    Ok(())
+}
+
 /// Text that ends with NUL: dots stand for one that does not.
 pub fn string(w: &mut Writer, at: u64, length: u64) -> Written {
     let bytes = whole(w, at, length)?;

@@ -24,6 +24,7 @@ impl Sees for Known {
             detail: Detail {
                 strings: 32,
                 array: 16,
+                whole: false,
             },
             environment: false,
             copies: false,
