@@ -227,6 +227,13 @@ impl Attached {
         due || early
     }
 
+    /// Until a look was taken one is expected to hold a process for so long.
+    pub fn expect(&mut self, pause: Duration) {
+        if self.pauses.looks == 0 {
+            self.pauses.last = self.pauses.last.max(pause);
+        }
+    }
+
     /// Returns the time from which on another look, if it takes as long as the last one, holds the guests for no more than
     /// [`Options::budget`] of the time.
     pub fn next_look(&self) -> Instant {
@@ -399,6 +406,10 @@ impl Watching for Attached {
 
     fn poll(&mut self, counting: bool) {
         Attached::poll(self, counting);
+    }
+
+    fn expect(&mut self, pause: Duration) {
+        Attached::expect(self, pause);
     }
 
     fn next_look(&self) -> Instant {

@@ -41,6 +41,9 @@ pub trait Watching {
     /// Notices who has ended or come. `counting` = the caller takes a look at once.
     fn poll(&mut self, counting: bool);
 
+    /// Until a look was taken one is expected to hold a process for so long.
+    fn expect(&mut self, _: Duration) {}
+
     /// The time from which on another look holds the processes for no more than they may be held.
     fn next_look(&self) -> Instant;
 

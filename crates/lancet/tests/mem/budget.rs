@@ -79,3 +79,39 @@ fn the_report_says_for_how_much_of_the_time_looks_held_the_process() {
         );
     }
 }
+
+/// A look whose pause is more than is allowed is not taken and then told: what it costs is said before, and how to allow it.
+#[test]
+fn a_look_that_would_take_more_than_the_budget_is_refused_before() {
+    const MANY: &str = "
+ALL = Array.new(3_000_000) { Object.new }
+puts 'ready'; STDOUT.flush
+sleep";
+    for ruby in rubies("a refused look") {
+        let guest = Guest::ready(ruby.command().args(["-e", MANY]));
+        let look = |options: &[&str]| {
+            let mut command = lancet();
+            command.args(["mem", "--for", "1s", "-p", &guest.pid.to_string()]);
+            run(command.args(options), Duration::from_secs(60))
+        };
+        let refused = look(&[]);
+        assert_eq!(refused.code(), 1, "{ruby}: {refused:?}");
+        assert!(refused.stdout.is_empty(), "{ruby}: {refused:?}");
+        for said in [
+            "slots for objects in its heap: a look would hold it for ",
+            "it was not opened. Watch for longer (--for ",
+            "allow more (--budget ",
+            "count without a collection (--no-gc)",
+        ] {
+            assert!(refused.stderr.contains(said), "{ruby}: {said}: {refused:?}");
+        }
+        for allowed in [&["--budget", "50"][..], &["--no-gc"]] {
+            let output = look(allowed);
+            assert!(matches!(output.code(), 0 | 4), "{ruby}: {output:?}");
+            assert!(
+                output.stderr.contains(" will hold it for "),
+                "{ruby}: {output:?}"
+            );
+        }
+    }
+}

@@ -11,6 +11,7 @@ use inject::Image;
 use report::losses::{Loss, What};
 
 use super::MemArgs;
+use super::cost::{self, Allowed, Answer};
 use crate::agent::AGENT;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
@@ -47,6 +48,9 @@ impl Guests {
             losses: Losses::new(on_screen),
         };
         for pid in &args.pids {
+            if !guests.may_look(*pid, args)? {
+                continue;
+            }
             match guests.attached.open(*pid) {
                 Ok(()) => guests.say_notices(),
                 Err(error) if args.pids.len() == 1 => return Err(explain(error)),
@@ -59,6 +63,31 @@ impl Guests {
         }
         guests.refresh(false);
         Ok(guests)
+    }
+
+    /// Says what a look at a large heap costs; whether it costs no more than is allowed. Of a single process that is an error. A program that has asked
+    /// for it knows itself.
+    fn may_look(&mut self, pid: i32, args: &MemArgs) -> anyhow::Result<bool> {
+        let allowed = Allowed::by(args);
+        let cost = match args.native || args.companion.is_some() {
+            true => None,
+            false => cost::of(pid, allowed.collects),
+        };
+        let Some(cost) = cost else {
+            return Ok(true);
+        };
+        match cost.answer(pid, allowed) {
+            Answer::Small => {}
+            Answer::Said(text) => self.losses.talk(text),
+            Answer::Refused(text) if args.pids.len() == 1 => anyhow::bail!("{text}"),
+            Answer::Refused(text) => {
+                let loss = Loss::new(Some(pid), What::Process, None, text);
+                self.losses.say(loss);
+                return Ok(false);
+            }
+        }
+        self.attached.expect(cost.most());
+        Ok(true)
     }
 
     fn say_notices(&mut self) {
