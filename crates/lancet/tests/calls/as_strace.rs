@@ -16,10 +16,35 @@ pub fn ours(options: &[&str]) -> Command {
 
 /// The lines of strace and of lancet, with ids as numbers in the order in which they come.
 pub fn both(options: &[&str], words: &[&str]) -> [String; 2] {
+    both_started_by(&[], options, words)
+}
+
+/// The command that starts another one by this one.
+fn started_by(outer: &[&str], inner: Command) -> Command {
+    let Some((program, words)) = outer.split_first() else {
+        return inner;
+    };
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+/// The same, of tracers that a command starts.
+pub fn both_started_by(outer: &[&str], options: &[&str], words: &[&str]) -> [String; 2] {
     let folder = TempDir::new("as-strace");
     let out = folder.join("out");
     let ids = Regex::new(r"\d{3,}|0x[0-9a-f]{6,}|si_[us]time=[^,}]*").expect("a literal");
-    [Command::new("strace"), ours(&[])].map(|mut tracer| {
+    [Command::new("strace"), ours(&[])].map(|tracer| {
+        let mut tracer = started_by(outer, tracer);
         tracer
             .args(options)
             .arg("-o")
