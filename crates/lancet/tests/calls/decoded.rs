@@ -76,7 +76,7 @@ fn entries_are_counted_and_masks_told_as_by_strace() {
     }
     let folder = TempDir::new("decoded-entries");
     for number in 0..700 {
-        std::fs::write(folder.join(format!("entry-{number}")), "").expect("written");
+        std::fs::write(folder.join(&format!("entry-{number}")), "").expect("written");
     }
     let script = "trap : USR1; kill -USR1 $$; exec ls \"$0\" > /dev/null";
     let path = folder.join("").display().to_string();
