@@ -218,15 +218,16 @@ fn quoted(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 1)
 }
 
-/// The end of a name between angle brackets, which may lie in one another.
+/// The end of a name between angle brackets, which may lie in one another; the arrow between two addresses is none.
 fn named(text: &str) -> usize {
-    let mut depth = 0;
+    let (mut depth, mut before) = (0, ' ');
     let end = text.find(|c| {
         match c {
             '<' => depth += 1,
-            '>' => depth -= 1,
+            '>' if before != '-' => depth -= 1,
             _ => {}
         }
+        before = c;
         depth == 0
     });
     end.map_or(text.len(), |end| end + 1)
