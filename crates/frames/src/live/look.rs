@@ -31,6 +31,9 @@ pub struct Look {
     pub copied: u64,
     /// Threads that were not read for this look, because they have slept since the one before (`Live::look_again`).
     pub kept: HashSet<i32>,
+    /// Threads that fell asleep while those that slept before were read. They are read all the same, but do not tell of this look: see
+    /// `profile::waits`.
+    pub late: HashSet<i32>,
     /// Threads that waited for a processor and were not read, as `Wanted::running` allows.
     pub queued: Vec<i32>,
     /// How often a thread on a processor had to be copied once more, because what was copied of it did not hold all of its frames.

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
@@ -40,6 +41,14 @@ const GREENLET: &str = "greenlet";
 /// Limit of the length of a chain of coroutines that wait for each other.
 const LONGEST_CHAIN: usize = 1 << 12;
 
+/// For so long the name of a thread is not read again: to find it takes reading those of all threads.
+const KEPT: Duration = Duration::from_secs(2);
+/// Threads of which the name is kept at most.
+const MOST_NAMED: usize = 1 << 14;
+
+/// A name, if the thread has one, and when it was read.
+type Named = (Option<String>, Instant);
+
 struct Vm {
     facts: Facts,
     /// How it is read without a table.
@@ -50,6 +59,8 @@ struct Vm {
     /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
     /// still.
     names: RefCell<HashMap<u64, Option<String>>>,
+    /// The names of kernel threads, by their own ids and their `pthread_t`, and when each was read.
+    named: RefCell<HashMap<(i32, u64), Named>>,
     /// The code at which parked greenlets go on, if the module is loaded.
     resumed: Option<Resumed>,
 }
@@ -72,6 +83,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         cut: Cut::default(),
         runner,
         names: RefCell::default(),
+        named: RefCell::default(),
         resumed: greenlet::find(modules, memory),
     })))
 }
@@ -149,8 +161,24 @@ impl Vm {
         (Some(function), word)
     }
 
-    /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
-    fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
+    /// Returns the name of a thread.
+    fn name(&self, memory: &dyn Memory, thread: &Thread) -> Option<String> {
+        let id = thread.context.thread_area;
+        let mut named = self.named.borrow_mut();
+        let known = named.get(&(thread.own_id, id));
+        if let Some((name, _)) = known.filter(|(_, since)| since.elapsed() < KEPT) {
+            return name.clone();
+        }
+        let name = self.read_name(memory, id);
+        if named.len() >= MOST_NAMED {
+            named.clear();
+        }
+        named.insert((thread.own_id, id), (name.clone(), Instant::now()));
+        name
+    }
+
+    /// Reads the name of the thread with this `pthread_t`. All names are read at the first call.
+    fn read_name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
         let mut names = self.names.borrow_mut();
         if !names.contains_key(&thread) {
             let pages = Pages::new(memory);
@@ -261,7 +289,7 @@ impl Scripts for Vm {
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
-            name: self.name(memory, thread.context.thread_area),
+            name: self.name(memory, thread),
             may_want,
             holds,
             turn,
