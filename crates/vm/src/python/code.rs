@@ -2,14 +2,17 @@
 //! `variables`.
 
 use super::frames::UNIT;
+use super::layout::Lines;
 use super::lines;
-use super::object::{BYTES, OB_SIZE};
+use super::object::{BASIC_SIZE, BYTES, Builtin, OB_SIZE};
 use super::string::Text;
 use super::{Error, Point, Python};
 use crate::{Fault, Memory};
 
 /// Bytes of the longest line table: 100,000 lines of code in one function make 1 MB of it.
 const LONGEST_TABLE: u64 = 1 << 22;
+/// `tp_itemsize`. A code object has its instructions behind the `tp_basicsize` bytes of its class.
+const ITEM_SIZE: u64 = 40;
 
 impl<M: Memory> Python<'_, M> {
     /// Returns the file as `co_filename` has it: relative if the program was started so.
@@ -45,6 +48,9 @@ impl<M: Memory> Python<'_, M> {
         }
         let at = point.code.wrapping_add(self.layout.code.table);
         let table = self.memory.u64(at)?;
+        if !self.is(table, Builtin::Bytes)? {
+            return Err(Error::garbled("line table", table));
+        }
         let size = self.memory.u64(self.field(table, OB_SIZE))?;
         if size > LONGEST_TABLE {
             return Err(Error::garbled("line table", table));
@@ -75,6 +81,20 @@ impl<M: Memory> Python<'_, M> {
     pub fn is_code_collected(&self) -> Result<bool, Error> {
         let class = self.facts.types().code;
         self.is_collected(0, class)
+    }
+
+    /// Looks whether code objects have their instructions where the layout says, by what their class says of their size; since 3.11.
+    pub(super) fn check_class_of_code(&self) -> Result<(), Error> {
+        if self.layout.code.lines != Lines::Locations {
+            return Ok(());
+        }
+        let class = self.facts.types().code;
+        let word = |offset: u64| self.memory.u64(self.field(class, offset));
+        let sizes = (word(BASIC_SIZE)?, word(ITEM_SIZE)?);
+        match sizes == (self.layout.code.instructions, UNIT.unsigned_abs()) {
+            true => Ok(()),
+            false => Err(Error::garbled("class of code objects", class)),
+        }
     }
 
     pub(super) fn check_code(&self, code: u64) -> Result<(), Error> {

@@ -16,12 +16,12 @@
 
 use core::cell::Cell;
 
-use super::frames::{SHIM, UNIT};
+use super::frames::SHIM;
 use super::layout::free_threaded;
 use super::layout::offsets::{COOKIE, FREE_THREADED};
 use super::layout::sections::{self, INTERPRETERS, Sections, THREADS};
 use super::lines;
-use super::object::{BASIC_SIZE, BYTES, Builtin, OB_SIZE, TAG};
+use super::object::{BYTES, Builtin, OB_SIZE, TAG};
 use super::state::GETTER;
 use super::string::Text;
 use super::{Error, Facts, Layout, Point, Python, Version};
@@ -52,9 +52,6 @@ const MOST_TRIED: usize = 16;
 /// each, and a table one for each 64 bytes.
 const MOST_STEPS: u64 = 1 << 16;
 const STEP: u64 = 64;
-
-/// `tp_itemsize`. A code object has its instructions behind the `tp_basicsize` bytes of its class.
-const ITEM_SIZE: u64 = 40;
 
 /// Longest path and name, and bytes of the largest function.
 const LONGEST_TEXT: u64 = 4096;
@@ -336,12 +333,7 @@ struct Proof<'p, 'm, M> {
 impl<'m, M: Memory> Python<'m, M> {
     /// Holds the layout against all frames of all threads.
     fn proof(&self, left: &Cell<u64>) -> Result<Proven, Error> {
-        let class = self.facts.types().code;
-        let word = |offset: u64| self.memory.u64(self.field(class, offset));
-        let sizes = (word(BASIC_SIZE)?, word(ITEM_SIZE)?);
-        if sizes != (self.layout.code.instructions, UNIT.unsigned_abs()) {
-            return Err(Error::garbled("class of code objects", class));
-        }
+        self.check_class_of_code()?;
         let mut proof = Proof {
             python: self,
             proven: Proven::default(),

@@ -137,6 +137,7 @@ impl Facts {
         if is_free_threaded && !for_frames {
             return Err(Unsupported::FreeThreaded(version).into());
         }
+        python.check_class_of_code()?;
         let hex = python.lookup("sys.hexversion").map_err(|why| match why {
             Error::Unknown { .. } => Error::NotRunning,
             other => other,

@@ -12,8 +12,12 @@ mod image;
 use std::path::PathBuf;
 
 use image::Image;
+use vm::Memory;
 use vm::python::Facts;
 use vm::ruby;
+
+/// Words of `_Py_DebugOffsets` at most.
+const WORDS: u64 = 120;
 
 fn images() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/image")
@@ -118,5 +122,55 @@ fn a_build_with_the_gil_has_another_layout() {
         image.overwrite(runtime + 16, [0]);
         let answers = answers_of(name, &image);
         assert!(answers.starts_with("cannot be read: "), "{name}: {answers}");
+    }
+}
+
+/// Whether all frames that are told with a wrong offset are told with the right one, as often.
+fn are_frames_of(answers: &str, told: &str) -> bool {
+    let frames = |text: &str| {
+        let mut frames: Vec<String> = text.lines().map(str::to_owned).collect();
+        frames.retain(|line| line.starts_with("  "));
+        frames
+    };
+    let mut known = frames(told);
+    frames(answers).iter().all(|frame| {
+        let at = known.iter().position(|one| one == frame);
+        at.map(|at| known.swap_remove(at)).is_some()
+    })
+}
+
+/// Each word of what a Python says of its own layout, wrong by eight bytes: no frame is another one. The reader says the same, because it does
+/// not use the word, or less, or that something cannot be read. That functions begin on other lines nothing but source text contradicts.
+#[test]
+fn of_a_wrong_offset_no_frame_is_another_one() {
+    for (name, first_line) in [
+        ("python-3.13", 39),
+        ("python-3.13t", 39),
+        ("python-3.14", 44),
+        ("python-3.14t", 44),
+        ("python-3.15", 52),
+        ("python-3.15t", 52),
+    ] {
+        let (original, told) = image(name);
+        let runtime = original.symbol("_PyRuntime").expect("the runtime");
+        let (mut unused, mut less, mut refused, mut wrong) = (0, 0, 0, Vec::new());
+        for number in 3..WORDS {
+            let at = runtime + number * 8;
+            let Ok(word) = original.u64(at) else { continue };
+            for by in [-8, 8] {
+                let mut image = image(name).0;
+                image.overwrite(at, word.wrapping_add_signed(by).to_le_bytes());
+                match answers_of(name, &image) {
+                    answers if answers == told => unused += 1,
+                    answers if answers.starts_with("cannot be read: ") => refused += 1,
+                    answers if are_frames_of(&answers, &told) => less += 1,
+                    _ => wrong.push(number),
+                }
+            }
+        }
+        println!("{name}: {unused} unused, {less} say less, {refused} refused, {wrong:?} wrong");
+        wrong.retain(|number| *number != first_line);
+        assert_eq!(wrong, [0; 0], "{name}");
+        assert!(refused > 20, "{name}: {refused}");
     }
 }
