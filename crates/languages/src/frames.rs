@@ -8,6 +8,7 @@
 mod alone;
 mod cut;
 pub(crate) mod evidence;
+pub(crate) mod getter;
 pub(crate) mod without_table;
 
 use std::fmt;
@@ -341,6 +342,11 @@ pub trait Scripts {
         _through: &Through,
     ) -> Option<VmThread> {
         None
+    }
+
+    /// Returns whether a thread that was copied while it ran was collecting garbage then. False also where the VM does not say so.
+    fn collects(&self, _memory: &dyn Memory, _thread: &Thread, _copied: &Copies) -> bool {
+        false
     }
 
     /// Returns what may be parked, such as fibers, and whether that is all. It is called while the process runs, because it

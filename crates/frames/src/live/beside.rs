@@ -215,6 +215,8 @@ impl Live {
         let objects: Vec<_> = self.vms.iter().map(|_| None).collect();
         let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
         tell_launchers(&mut self.launchers, &mut stack);
+        let mut vms = self.vms.iter();
+        stack.collects = vms.any(|vm| vm.collects(&overlay, thread, copies));
         stack.state = Some(State {
             vm,
             ..State::default()

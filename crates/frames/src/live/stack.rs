@@ -59,6 +59,8 @@ pub struct Stack {
     pub is_broken: bool,
     /// Script frames for which no native frame was found; all of them if `lines` is empty.
     pub unplaced: Vec<Script>,
+    /// Whether the thread was collecting garbage; only of one that was copied on its processor.
+    pub collects: bool,
     /// What the thread does; `None` if not requested, and for parked coroutines and core files.
     pub state: Option<State>,
 }
@@ -231,6 +233,7 @@ impl Stack {
             end: End::Whole,
             is_broken: false,
             unplaced: Vec::new(),
+            collects: false,
             state: None,
         }
     }

@@ -54,6 +54,8 @@ impl Live {
             for range in vm.wanted(&noted, thread, copies) {
                 noted.need(&range);
             }
+            // What says so is needed with them.
+            vm.collects(&noted, thread, copies);
         }
         let outward = Outward {
             noted: &noted,

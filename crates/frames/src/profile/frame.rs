@@ -11,6 +11,9 @@ pub(super) const MOST_FRAMES: usize = 1_000_000;
 pub(super) const MOST_KINDS: usize = 100_000;
 pub(super) const MOST_BYTES: usize = 32 << 20;
 
+/// What stands for the collection of garbage, between the script for which it is made and the native function.
+pub(super) const COLLECTION: &str = "(garbage collection)";
+
 /// The innermost frame of a sample for which there is no more room.
 pub(super) const OTHERS: &str = "(others: too many different functions)";
 

@@ -1,6 +1,6 @@
 //! The frames of a thread's stack as a sample has them. Used by `profile`, and by crate `report`.
 
-use super::frame::{Frame, Function, Kind, named};
+use super::frame::{COLLECTION, Frame, Function, Kind, named};
 use crate::live::loaded::Modules;
 use crate::live::scripts::Script;
 use crate::live::stack::{Line, Stack};
@@ -49,9 +49,16 @@ pub(super) fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -
         ..of_line(line)
     };
     let missing = stack.is_broken.then(|| self::named(MISSING));
+    // What it collects for is the script, which has called into the VM. A script that is called meanwhile, of a finalizer, is none of it.
+    let collection = called.filter(|_| stack.collects).map(|line| {
+        let mut frame = of_library(line);
+        COLLECTION.clone_into(&mut frame.function.name);
+        frame
+    });
     let scripts = scripts.into_iter().rev().map(script);
     let scripts = missing.into_iter().chain(scripts);
-    scripts.chain(named.map(of_library)).collect()
+    let called = collection.into_iter().chain(named.map(of_library));
+    scripts.chain(called).collect()
 }
 
 /// Returns the frame of a script as samples have it.

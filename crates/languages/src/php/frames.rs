@@ -10,6 +10,7 @@ use process::snapshot::{Copies, Thread};
 use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
+use crate::frames::getter::Getter;
 use crate::frames::{
     Chain, Coroutine, Cut, FoundScripts, LONGEST, Module, NotRead, Parked, Placement, Script,
     Scripts, Sources, facts_or_return, pages_of, text,
@@ -21,6 +22,11 @@ const MARK: &str = Language::Php.description().mark;
 /// The function that runs code (`Zend/zend_vm_execute.h`).
 const RUNNER: &str = "execute_ex";
 
+/// The function that returns whether cycles are collected at all, of which the state is `gc_enabled` in `zend_gc_globals`; whether they
+/// are being collected now, `gc_active`, is the byte behind it (`Zend/zend_gc.c`, the same from 7.3 on).
+const IS_ENABLED: &str = "gc_enabled";
+const TO_ACTIVE: u64 = 1;
+
 /// The name of the first stack while a fiber runs.
 const MAIN: &str = "main stack";
 
@@ -29,6 +35,8 @@ struct Vm {
     /// Whether frames of a thread could not be read.
     cut: Cut,
     runner: Vec<Range<u64>>,
+    /// [`IS_ENABLED`].
+    is_enabled: Option<Getter>,
     /// The fibers that were found last, with their class.
     fibers: RefCell<Vec<(u64, u64)>>,
 }
@@ -42,12 +50,14 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources
         Facts::find(&memory, &|name| loaded.exported(memory, name)),
         Error
     );
+    let is_enabled = loaded.exported(memory, IS_ENABLED);
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Ok(Box::new(Vm {
         facts,
         cut: Cut::default(),
         runner,
+        is_enabled: is_enabled.and_then(|start| Getter::of(memory, start)),
         fibers: RefCell::default(),
     })))
 }
@@ -124,6 +134,12 @@ impl Scripts for Vm {
         let php = self.reader(&pages, thread)?;
         let (frames, is_whole) = walk(&php, php.current().ok()?, &self.cut);
         (!frames.is_empty() || !is_whole).then(|| chain(&php, &frames, is_whole))
+    }
+
+    fn collects(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> bool {
+        let enabled = self.is_enabled.as_ref().and_then(|get| get.get(memory));
+        let active = enabled.and_then(|got| memory.u8(got.read_at.wrapping_add(TO_ACTIVE)).ok());
+        thread.main && active == Some(1)
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {

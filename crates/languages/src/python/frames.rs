@@ -299,6 +299,17 @@ impl Scripts for Vm {
         })
     }
 
+    /// Nobody else collects than who has the GIL.
+    fn collects(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> bool {
+        let collects = || {
+            let python = Python::new(&memory, self.facts).ok()?;
+            let is_collecting = self.facts.has_table() && python.is_collecting().ok()?;
+            let current = python.current(thread.context.thread_area).ok()?;
+            Some(is_collecting && current? == state(&python, thread)?)
+        };
+        !self.facts.is_free_threaded() && collects() == Some(true)
+    }
+
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         if self.no_coroutines().is_some() {
             return (Vec::new(), false);

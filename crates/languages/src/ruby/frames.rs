@@ -12,6 +12,7 @@ use vm::{Language, Memory};
 use super::on_stack::{inner_words, is_on, outer_words, searched};
 use super::scan_cost::scan;
 use super::script;
+use crate::frames::getter::Getter;
 use crate::frames::{
     Chain, Coroutine, Cut, FoundScripts, LONGEST, Module, NotRead, Objects, Parked, Placement,
     ScanCost, Script, Scripts, Sources, Through, Turn, VmThread, WithoutTable, text,
@@ -24,6 +25,8 @@ const MARK: &str = Language::Ruby.description().mark;
 /// exported [`ENDS_IN_RUNNER`] calls at its end: `return vm_exec(ec);`.
 const RUNNER: &str = "rb_vm_exec";
 const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
+/// The function that returns whether garbage is being collected (`gc.c`, `gc/default/default.c`).
+const DURING_GC: &str = "rb_during_gc";
 /// Threads that are remembered at most.
 const MOST_FOUND: usize = 1 << 14;
 /// After that a thread on whose stack none of the VM's was found is searched again.
@@ -43,6 +46,8 @@ struct Vm {
     /// Stacks that end at a frame that compiled code runs, which is not read without a table.
     compiled: Cut,
     vm: u64,
+    /// [`DURING_GC`].
+    during_gc: Option<Getter>,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
     context: Cell<Option<Context>>,
@@ -74,6 +79,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         cut: Cut::default(),
         compiled: Cut::default(),
         vm,
+        during_gc: symbol(DURING_GC).and_then(|start| Getter::of(memory, start)),
         runner,
         context: Cell::default(),
         runs: RefCell::default(),
@@ -249,6 +255,22 @@ impl Scripts for Vm {
             holds: ruby.held_mutexes(id).collect(),
             joined_by: ruby.joining(id).collect(),
         })
+    }
+
+    /// Nobody else collects than who has the VM's lock.
+    fn collects(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> bool {
+        let during = self
+            .during_gc
+            .as_ref()
+            .and_then(|during| during.get(memory));
+        let has_turn = || {
+            let context = self.context(memory, thread, copied)?;
+            let ruby = Ruby::new(&memory, self.facts).ok()?;
+            ruby.turn(ruby.thread_of(context).ok()?)
+        };
+        during.is_some_and(|got| got.value == 1)
+            && self.facts.has_table()
+            && has_turn() == Some(vm::ruby::Turn::Has)
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {

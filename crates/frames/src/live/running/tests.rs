@@ -194,3 +194,46 @@ fn a_look_reads_no_more_the_more_threads_sleep_and_sees_who_woke() {
         Some(is_any("begun") && !is_any("ends"))
     });
 }
+
+/// Programs of which each second one does nothing but collect garbage; the others do not.
+#[test]
+fn a_collection_of_garbage_is_a_frame() {
+    let guests = [
+        (
+            "/usr/bin/ruby",
+            "-e",
+            "def collects = loop { 1 + 1 }\nGC.disable\ncollects",
+        ),
+        (
+            "/usr/bin/ruby",
+            "-e",
+            "K = Array.new(50_000) { [] }\ndef collects = GC.start\nloop { collects }",
+        ),
+        (
+            "/usr/bin/python3",
+            "-c",
+            "import gc\ngc.disable()\ndef collects():\n    while True: pass\ncollects()",
+        ),
+        (
+            "/usr/bin/python3",
+            "-c",
+            "import gc\nK = [[] for _ in range(100_000)]\ndef collects(): gc.collect()\nwhile True: collects()",
+        ),
+    ];
+    for (at, (program, option, script)) in guests.into_iter().enumerate() {
+        let collects = at % 2 == 1;
+        let mut guest = Guest::run(program, &[option, script]);
+        guest.looked_at(|| {}, &|look| {
+            let mut all = ran(look).filter(|stack| has(stack, "collects")).peekable();
+            all.peek()?;
+            Some(all.all(|stack| stack.collects == collects))
+        });
+        let mut profile = crate::profile::Profile::default();
+        let look = guest.1.seen().expect("a look");
+        profile.add_look(guest.0.id() as i32, &guest.1, look, &|_| None);
+        let rows = profile.functions();
+        let mut names = rows.iter().map(|row| &*row.function.name);
+        let is_told = names.any(|name| name == "(garbage collection)");
+        assert_eq!(is_told, collects, "{program} {script}: {rows:?}");
+    }
+}
