@@ -1,0 +1,137 @@
+//! A lancet of our own at work on one answer, beside the agent, which goes on. Used by `work`.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use process::rss::resident_now;
+use process::status_file::StatusFile;
+
+use super::budget;
+use crate::itself;
+
+/// How long a command may take beyond the time that it watches.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The most bytes of an answer.
+const MOST: u64 = 64 << 20;
+
+/// A command that is to be run.
+pub struct Job {
+    /// Its command line.
+    pub words: Vec<String>,
+    /// The file of its answer, which is there and open.
+    pub out: Option<(PathBuf, File)>,
+    /// How long it watches.
+    pub lasts: Duration,
+    /// The memory that it may have, with what we have.
+    pub memory: u64,
+}
+
+/// What has become of it.
+pub struct Done {
+    /// Its exit code; `None`: a signal has ended it.
+    pub code: Option<i32>,
+    /// The last line that it has said.
+    pub said: String,
+    /// The processor time that it has used.
+    pub cpu: Duration,
+    /// The most memory that it was seen to have, with what we have.
+    pub memory: u64,
+    /// Why it was ended before it was done.
+    pub ended_for: Option<Ended>,
+}
+
+/// Why a command was ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It had more memory than it may.
+    Memory,
+    /// Its answer was too large.
+    Size,
+    /// It took too long, or nobody waits for it any more.
+    Time,
+}
+
+/// One that is running.
+pub struct Running {
+    thread: JoinHandle<io::Result<Done>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Running {
+    /// Starts it.
+    pub fn start(job: Job) -> Self {
+        let over = Arc::<AtomicBool>::default();
+        let asked = over.clone();
+        Running {
+            thread: thread::spawn(move || run(job, &asked)),
+            over,
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn is_done(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Asks it to end; its answer is what it knows.
+    pub fn ask_to_end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn end(self) -> io::Result<Done> {
+        let failed = || Err(io::Error::other("the thread that waited for it has failed"));
+        self.thread.join().unwrap_or_else(|_| failed())
+    }
+}
+
+fn run(job: Job, asked: &AtomicBool) -> io::Result<Done> {
+    // The pages of the program itself are the same for both, and are counted there.
+    let own = StatusFile::own().ok().and_then(|own| own.bytes("RssAnon"));
+    let own = own.unwrap_or(0);
+    let most = AtomicU64::new(0);
+    let ended = [AtomicBool::new(false), AtomicBool::new(false)];
+    let (path, out) = job.out.unzip();
+    let is_over = |pid: i32| {
+        let memory = own + resident_now(pid).unwrap_or(0);
+        most.fetch_max(memory, Ordering::Relaxed);
+        let size = path.as_ref().and_then(|path| path.metadata().ok());
+        let is = [
+            memory > job.memory,
+            size.is_some_and(|size| size.len() > MOST),
+        ];
+        for (ended, is) in ended.iter().zip(is) {
+            ended.fetch_or(is, Ordering::Relaxed);
+        }
+        is.contains(&true) || asked.load(Ordering::Relaxed)
+    };
+    // One at a time is run, so all that is more by then is its.
+    let before = budget::used_by_children();
+    let answer = itself::run(itself::Run {
+        words: &job.words,
+        out,
+        most: job.lasts + PATIENCE,
+        is_over: &is_over,
+    })?;
+    let ended = match ended.map(AtomicBool::into_inner) {
+        [true, _] => Ended::Memory,
+        [_, true] => Ended::Size,
+        _ => Ended::Time,
+    };
+    let said = answer.said.text.lines().last().unwrap_or_default();
+    Ok(Done {
+        code: answer.code,
+        said: said.trim_start_matches("lancet: ").to_owned(),
+        cpu: budget::used_by_children().saturating_sub(before),
+        memory: most.into_inner(),
+        ended_for: answer.is_cut_short.then_some(ended),
+    })
+}

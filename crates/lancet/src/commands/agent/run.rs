@@ -1,0 +1,391 @@
+//! Reads the configuration, and has done what it says until it is asked to end. Used by `commands`.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use report::forms::parquet;
+
+use super::budget::{Budget, used_by_children, used_here};
+use super::choose::{self, Process};
+use super::config::{self, Config};
+use super::health::Health;
+use super::state::{self, State};
+use super::store::Store;
+use super::tasks::{self, Task};
+use super::triggers::Triggers;
+use super::turn::{Next, Turn};
+use super::work::Work;
+use super::{AgentArgs, check, told};
+use crate::exit::LOST;
+use crate::ui::interrupt;
+use crate::ui::sink::print;
+
+/// Between two looks at which processes there are, at least.
+const LOOK: Duration = Duration::from_secs(2);
+/// Between two looks at how much memory they have, and at the room on the disk.
+const SOON: Duration = Duration::from_secs(2);
+/// Between two looks at all files of tables, at least.
+const TIDY: Duration = Duration::from_secs(60);
+/// What is looked at again and again comes so many times later than it takes: 0.05 % of a processor.
+const SELDOM: u32 = 2000;
+/// How long the clock must have gone on steadily before files are taken for old by it.
+const STEADY: Duration = Duration::from_secs(3600);
+/// A clock that goes otherwise than time by so much was set.
+const JUMP: Duration = Duration::from_secs(60);
+/// How long nothing is looked at: while nothing is done, and while something is.
+const IDLE: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_millis(200);
+
+/// When what is done again and again is done next.
+#[derive(Default)]
+struct Times {
+    look: Duration,
+    memory: Duration,
+    room: Duration,
+    tidy: Duration,
+    report: Duration,
+    /// From when on files are taken for old.
+    steady: Duration,
+}
+
+/// All that it knows.
+struct Agent {
+    path: PathBuf,
+    config: Config,
+    tasks: Vec<Task>,
+    /// Of each choice.
+    processes: Vec<Vec<Process>>,
+    budget: Budget,
+    triggers: Triggers,
+    /// Tasks whose condition is met.
+    met: Vec<(usize, Process)>,
+    health: Option<Health>,
+    work: Work,
+    stored: u64,
+    at: Times,
+    /// The time of day, less the time since the start of the machine.
+    clock: i128,
+}
+
+/// Runs `lancet agent` and returns the exit code.
+pub fn run(args: AgentArgs) -> anyhow::Result<u8> {
+    let config = config::read(&args.config)?;
+    if args.check {
+        print(check::told(&config).as_bytes())?;
+        return Ok(0);
+    }
+    interrupt::catch();
+    interrupt::catch_again();
+    let mut agent = Agent::open(&args.config, config)?;
+    match args.once {
+        true => Ok(agent.once()),
+        false => {
+            agent.go_on();
+            Ok(0)
+        }
+    }
+}
+
+fn clock() -> i128 {
+    i128::from(told::wall()) - state::now().as_nanos() as i128
+}
+
+impl Agent {
+    fn open(path: &Path, config: Config) -> anyhow::Result<Self> {
+        let store = Store::open(&config.folder)?;
+        let is_first = !store.state().exists();
+        let mut state = State::read(&store.state());
+        let now = state::now();
+        let tasks = tasks::of(&config);
+        // What was due while nobody was there was not shed.
+        for task in &tasks {
+            let due = state.due(&task.key);
+            if !due.is_zero() && due < now {
+                state.put_off(&task.key, now);
+            }
+        }
+        if state.told_at == 0 {
+            state.told_at = told::wall();
+        }
+        let health = config.health.as_ref().map(Health::open).transpose()?;
+        let left = (!is_first).then_some(state.credit);
+        let report = now + config.report_every;
+        Ok(Agent {
+            path: path.to_owned(),
+            budget: Budget::new(config.cpu, left, now),
+            work: Work::new(store, state),
+            tasks,
+            config,
+            processes: Vec::new(),
+            triggers: Triggers::default(),
+            met: Vec::new(),
+            health,
+            stored: 0,
+            at: Times {
+                report,
+                steady: now + STEADY,
+                ..Times::default()
+            },
+            clock: clock(),
+        })
+    }
+
+    /// Does what is to be done until it is asked to end.
+    fn go_on(&mut self) {
+        tell!(
+            "looks at {} choices of processes by {}; tables are in {}",
+            self.config.watch.len(),
+            self.path.display(),
+            self.config.folder.display()
+        );
+        while !interrupt::asked() {
+            self.step();
+            self.wait();
+        }
+        self.finish();
+    }
+
+    /// Looks once at everything.
+    fn once(&mut self) -> u8 {
+        self.look(state::now());
+        let now = state::now();
+        self.met = (self.triggers).look(&self.tasks, &self.processes, &self.work.state, now);
+        self.export_all();
+        for at in 0..self.tasks.len() {
+            if interrupt::asked() {
+                break;
+            }
+            let task = &self.tasks[at];
+            let met = self.met.iter().find(|(task, _)| *task == at);
+            let process = match (task.when, task.watch) {
+                (Some(_), _) => met.map(|(_, process)| Some(*process)),
+                (None, Some(watch)) => {
+                    let process = self.turn(now).process(task, watch, &self.work.state);
+                    process.map(Some)
+                }
+                (None, None) => Some(None),
+            };
+            if let Some(process) = process {
+                self.begin(Next { task: at, process });
+                self.work.end();
+                self.export_all();
+            }
+        }
+        self.finish();
+        if self.work.has_failed() { LOST } else { 0 }
+    }
+
+    fn turn(&self, now: Duration) -> Turn<'_> {
+        Turn {
+            tasks: &self.tasks,
+            processes: &self.processes,
+            budget: &self.budget,
+            is_full: self.work.is_full(),
+            now,
+        }
+    }
+
+    /// Does what is to be done now.
+    fn step(&mut self) {
+        let now = state::now();
+        self.count(now);
+        self.heed_clock(now);
+        if interrupt::asked_again() {
+            self.read_again();
+        }
+        self.work.end_if_done();
+        if now >= self.at.look {
+            self.look(now);
+        }
+        if now >= self.at.tidy {
+            self.tidy(now);
+        }
+        if now >= self.at.room && self.work.is_full() {
+            self.at.room = now + SOON;
+            self.work.look_for_room();
+        }
+        if now >= self.at.report {
+            self.at.report = now + self.config.report_every;
+            self.report();
+        }
+        if !self.work.is_under_way() && !self.work.export_next(&self.config.folder) {
+            self.next(now);
+        }
+        if let Some(health) = &self.health {
+            health.serve(&|| told::health(&self.work.state, &self.told()));
+        }
+    }
+
+    /// Begins what is next, if something is.
+    fn next(&mut self, now: Duration) {
+        if now >= self.at.memory {
+            self.at.memory = now + SOON;
+            self.met = (self.triggers).look(&self.tasks, &self.processes, &self.work.state, now);
+        }
+        let mut state = std::mem::take(&mut self.work.state);
+        let (next, shed) = self.turn(now).next(&mut state, &self.met);
+        self.work.state = state;
+        for (task, why) in shed {
+            self.work.say_shed(&self.tasks[task], why);
+        }
+        if let Some(next) = next {
+            self.begin(next);
+        }
+    }
+
+    fn begin(&mut self, next: Next) {
+        let process = next.process;
+        if process.is_some_and(|process| !process.is_there()) {
+            // It has ended since: others may have come.
+            self.at.look = Duration::ZERO;
+            return;
+        }
+        self.met
+            .retain(|(task, of)| (*task, Some(*of)) != (next.task, process));
+        let task = &self.tasks[next.task];
+        let watch = task.watch.map(|watch| &self.config.watch[watch]);
+        let of = watch.map(|watch| (watch.service(), watch.release()));
+        self.work.begin(task, process, of.unwrap_or_default());
+    }
+
+    /// Counts the processor time that was used.
+    fn count(&mut self, now: Duration) {
+        let more = self.budget.count(now, used_here() + used_by_children());
+        let more = u64::try_from(more.as_micros()).unwrap_or(u64::MAX);
+        let used = &mut self.work.state.used[0];
+        *used = used.saturating_add(more);
+        self.work.state.credit = self.budget.left();
+    }
+
+    /// Looks which processes there are.
+    fn look(&mut self, now: Duration) {
+        let before = used_here();
+        let choices = self.config.watch.iter().map(|watch| &watch.choose);
+        self.processes = choose::processes(choices);
+        let took = used_here().saturating_sub(before);
+        self.at.look = now + LOOK.max(took * SELDOM);
+        let living: Vec<Process> = self.processes.iter().flatten().copied().collect();
+        let keys: Vec<&str> = self.tasks.iter().map(|task| task.key.as_str()).collect();
+        self.work.state.forget(&living, &keys);
+    }
+
+    /// Says when the clock was set: files are not taken for old by one that is wrong.
+    fn heed_clock(&mut self, now: Duration) {
+        let clock = clock();
+        let jump = clock.abs_diff(self.clock);
+        self.clock = clock;
+        if jump > JUMP.as_nanos() {
+            self.at.steady = now + STEADY;
+            tell!(
+                "the clock was set by {} s: for an hour no file is taken for old",
+                jump / 1_000_000_000
+            );
+        }
+    }
+
+    fn tidy(&mut self, now: Duration) {
+        let before = used_here();
+        let oldest = SystemTime::now().checked_sub(self.config.keep_for);
+        let oldest = oldest.filter(|_| now >= self.at.steady);
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = parquet::plain(host.trim());
+        let oldest = oldest.unwrap_or(SystemTime::UNIX_EPOCH);
+        let (stored, removed) = self.work.store.tidy(&host, oldest, self.config.keep_size);
+        self.stored = stored;
+        if removed > 0 {
+            tell!(
+                "removed {removed} files, the oldest, of {}",
+                self.config.folder.display()
+            );
+        }
+        let took = used_here().saturating_sub(before);
+        self.at.tidy = now + TIDY.max(took * SELDOM);
+    }
+
+    fn told(&self) -> told::Now<'_> {
+        told::Now {
+            config: &self.config,
+            tasks: &self.tasks,
+            processes: self.processes.iter().map(Vec::len).collect(),
+            memory: process::rss::resident_now(std::process::id() as i32).unwrap_or(0),
+            is_full: self.work.is_full(),
+            stored: self.stored,
+        }
+    }
+
+    /// Tells of itself in its own table.
+    fn report(&mut self) {
+        let mut state = std::mem::take(&mut self.work.state);
+        let told = state.told_so_far();
+        let text = told::report(&mut state, &self.told());
+        self.work.state = state;
+        if text.map(|text| self.work.keep_report(&text)).ok() != Some(true) {
+            self.work.state.untell(told);
+        }
+    }
+
+    /// Reads the configuration again; what is wrong with the new one is said, and the old one stays.
+    fn read_again(&mut self) {
+        let read = config::read(&self.path).and_then(|new| {
+            if new.folder != self.config.folder {
+                anyhow::bail!("`folder` is another: start the agent anew for that");
+            }
+            let is_same = new.health.as_ref() == self.health.as_ref().map(Health::place);
+            let health = match &new.health {
+                Some(place) if !is_same => Some(Health::open(place)?),
+                _ => None,
+            };
+            if !is_same {
+                self.health = health;
+            }
+            Ok(new)
+        });
+        match read {
+            Ok(new) => {
+                self.budget.set(new.cpu);
+                self.tasks = tasks::of(&new);
+                self.config = new;
+                self.processes = vec![Vec::new(); self.config.watch.len()];
+                self.triggers.clear();
+                self.met.clear();
+                self.at.look = Duration::ZERO;
+                tell!("{} was read again", self.path.display());
+            }
+            Err(error) => tell!("{error:#}; the configuration stays as it was"),
+        }
+    }
+
+    /// Has all answers in the spool made tables.
+    fn export_all(&mut self) {
+        while self.work.export_next(&self.config.folder) {
+            self.work.end();
+        }
+    }
+
+    /// Ends what is under way, and tells what there is to tell.
+    fn finish(&mut self) {
+        self.work.ask_to_end();
+        self.work.end();
+        self.export_all();
+        self.count(state::now());
+        self.report();
+        self.export_all();
+        self.work.save();
+    }
+
+    /// Waits for a moment, or until somebody asks for its health.
+    fn wait(&self) {
+        let length = if self.work.is_under_way() { BUSY } else { IDLE };
+        let asked = self.health.as_ref().map(Health::descriptor);
+        let mut asked: Vec<PollFd> = asked.into_iter().map(readable).collect();
+        let timeout = PollTimeout::try_from(length).unwrap_or(PollTimeout::ZERO);
+        // A signal ends it, too.
+        let _ = poll(&mut asked, timeout);
+    }
+}
+
+fn readable(descriptor: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::new(descriptor, PollFlags::POLLIN)
+}
