@@ -290,7 +290,10 @@ mod tests {
             assert!(began.elapsed() < std::time::Duration::from_secs(60));
         }
         assert!(chosen("program = 'sleep'"));
-        assert!(!chosen(&format!("port = {port}\nuser = {}", status.user + 1)));
+        assert!(!chosen(&format!(
+            "port = {port}\nuser = {}",
+            status.user + 1
+        )));
         assert!(!chosen("program = 'sleep'\nport = 1"));
         assert!(!chosen("unit = 'there-is-none'"));
         child.kill().expect("it is ours");
