@@ -1,6 +1,8 @@
 //! `lancet agent`: what it chooses, keeps and sheds, and what is left of it when it is killed.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -98,6 +100,17 @@ fn counted(tables: &Path, task: &str, what: &str) -> u64 {
     state["sums"][task][what].as_u64().unwrap_or_default()
 }
 
+/// What the agent says of its health.
+fn asked(socket: &Path) -> String {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+        .expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    text
+}
+
 #[test]
 fn processes_are_looked_at_as_they_come_and_go() {
     let (Some(one), Some(two)) = (scenario("grows.py", &["1"]), scenario("busy.rb", &["2"])) else {
@@ -106,8 +119,13 @@ fn processes_are_looked_at_as_they_come_and_go() {
     let config = Config::new("agent");
     let tables = config.tables();
     let often = "every = '1s'\nfor = '1s'\n";
-    let text = [watch("one", &one, often), watch("two", &two, often)].concat();
-    config.write(&format!("cpu = '100%'\n{text}"));
+    let heap = format!("{often}[watch.heap]\nwhen = 'rss>1M'");
+    let text = [watch("one", &one, &heap), watch("two", &two, often)].concat();
+    let socket = config.folder.join("health");
+    config.write(&format!(
+        "cpu = '100%'\nmemory = '200M'\nhealth = 'unix:{}'\n{text}",
+        socket.display()
+    ));
     let checked = run(config.agent().arg("--check"), LIMIT);
     assert_eq!(checked.code(), 0, "{checked:?}");
     let says = |pid: i32| checked.stdout.contains(&format!("\n    {pid} "));
@@ -115,6 +133,15 @@ fn processes_are_looked_at_as_they_come_and_go() {
     assert!(!tables.exists(), "it only says it");
     let agent = config.start();
     more(&tables, "sample", 2);
+    let lines = [
+        "HTTP/1.1 200 OK\r\n",
+        "\nlancet_agent_processes{watch=\"one\"} 1\n",
+        "\nlancet_agent_captures_total{watch=\"one\",command=\"heap\",result=\"done\"} 1\n",
+    ];
+    until(LIMIT, "it tells of a heap", || {
+        let health = asked(&socket);
+        lines.iter().all(|line| health.contains(line)).then_some(())
+    });
     assert!(one.ends_well());
     // Another one of this choice.
     let Some(three) = scenario("grows.py", &["1"]) else {
@@ -122,13 +149,21 @@ fn processes_are_looked_at_as_they_come_and_go() {
     };
     let marked = counted(&tables, "one/profile", "done");
     until(LIMIT, "the new one is looked at", || {
-        (counted(&tables, "one/profile", "done") > marked + 1).then_some(())
+        let is_new = counted(&tables, "one/profile", "done") > marked + 1;
+        (is_new && counted(&tables, "one/heap", "done") > 1).then_some(())
     });
     agent.ask(Signal::SIGTERM);
     let output = agent.end();
     assert_eq!(output.code(), 0, "{output:?}");
     assert_eq!(spooled(&tables), Vec::<String>::new(), "{output:?}");
     assert_eq!(files(&tables, "agent").len(), 1, "{output:?}");
+    assert!(!socket.exists(), "{output:?}");
+    // The memory of each is looked at once.
+    let heaps = [
+        counted(&tables, "one/heap", "done"),
+        files(&tables, "heap_class").len() as u64,
+    ];
+    assert_eq!(heaps, [2, 2], "{output:?}");
     assert!(two.ends_well() && three.ends_well());
     let Some(engine) = engine() else {
         return;

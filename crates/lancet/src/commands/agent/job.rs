@@ -45,6 +45,19 @@ pub struct Done {
     pub ended_for: Option<Ended>,
 }
 
+impl Done {
+    /// Why it has given no answer.
+    pub fn why(&self) -> String {
+        match (self.ended_for, self.said.as_str()) {
+            (Some(Ended::Memory), _) => "it had more memory than it may".into(),
+            (Some(Ended::Size), _) => format!("its answer had more than {} MiB", MOST >> 20),
+            (Some(Ended::Time), "") => "it did not end in time".into(),
+            (None, "") => "it was ended, or has failed, and said nothing".into(),
+            (_, said) => said.to_owned(),
+        }
+    }
+}
+
 /// Why a command was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {

@@ -210,7 +210,7 @@ impl Agent {
             self.at.report = now + self.config.report_every;
             self.report();
         }
-        if !self.work.is_under_way() && !self.work.export_next(&self.config.folder) {
+        if !self.work.is_under_way() && !self.work.export_next(self.config.memory) {
             self.next(now);
         }
         if let Some(health) = &self.health {
@@ -359,7 +359,7 @@ impl Agent {
 
     /// Has all answers in the spool made tables.
     fn export_all(&mut self) {
-        while self.work.export_next(&self.config.folder) {
+        while self.work.export_next(self.config.memory) {
             self.work.end();
         }
     }

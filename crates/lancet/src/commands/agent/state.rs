@@ -83,6 +83,22 @@ impl Sum {
     }
 }
 
+impl Sum {
+    /// Whether nothing has become of any.
+    pub fn is_nothing(&self) -> bool {
+        let Sum {
+            done,
+            failed,
+            shed_for_cpu,
+            shed_for_memory,
+            shed_for_disk,
+            cpu,
+            memory: _,
+        } = *self;
+        done + failed + shed_for_cpu + shed_for_memory + shed_for_disk + cpu == 0
+    }
+}
+
 /// The time since the machine's start.
 pub fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)

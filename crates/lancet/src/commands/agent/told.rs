@@ -71,7 +71,10 @@ pub fn report(state: &mut State, now: &Now) -> std::io::Result<Vec<u8>> {
         let told = state.told.get(key).copied().unwrap_or_default();
         (key.clone(), sum.since(&told))
     };
-    let rows: BTreeMap<String, Sum> = state.sums.iter().map(more).collect();
+    let mut rows: BTreeMap<String, Sum> = state.sums.iter().map(more).collect();
+    // Of what is no more asked for there is nothing to tell.
+    rows.retain(|key, sum| !sum.is_nothing() || now.tasks.iter().any(|task| task.key == *key));
+    state.sums.retain(|key, _| rows.contains_key(key));
     for (key, sum) in &rows {
         let (service, command) = parts(key);
         captures(

@@ -78,8 +78,13 @@ impl Turn<'_> {
         due.sort_by_key(|(since, next)| (*since, next.task));
         let next = due.into_iter().next().map(|(_, next)| next);
         let next = next.filter(|next| {
-            let cost = state.cost.get(&self.tasks[next.task].key);
-            !self.is_full && self.budget.affords(cost.copied().unwrap_or(GUESS))
+            let task = &self.tasks[next.task];
+            let cost = match task.when {
+                // It cannot be looked at later: what it costs is owed.
+                Some(_) => 0,
+                None => state.cost.get(&task.key).copied().unwrap_or(GUESS),
+            };
+            !self.is_full && self.budget.affords(cost)
         });
         (next, shed)
     }
@@ -130,6 +135,7 @@ mod tests {
         let (profile, heap, tune) = (0, 1, 2);
         let rich = Budget::new(1.0, None, Duration::ZERO);
         let poor = Budget::new(0.005, Some(0), Duration::ZERO);
+        let owes = Budget::new(0.005, Some(-1), Duration::ZERO);
         let mut state = State::default();
         let turn = |now, budget, processes, is_full| Turn {
             tasks: &tasks,
@@ -162,13 +168,13 @@ mod tests {
         );
         let found = turn(161, &rich, &both, false).next(&mut state, &[]);
         assert_eq!(found, (next(profile, Some(one)), vec![]));
-        // A condition that is met goes before all.
+        // A condition that is met goes before all, with what there is of processor time.
         let met = [(heap, two)];
-        let found = turn(161, &rich, &both, false).next(&mut state, &met);
+        let found = turn(161, &poor, &both, false).next(&mut state, &met);
         assert_eq!(found, (next(heap, Some(two)), vec![]));
         // Without processor time it waits, and is shed after its interval, each of them.
         assert_eq!(
-            turn(170, &poor, &both, false).next(&mut state, &met),
+            turn(170, &owes, &both, false).next(&mut state, &met),
             (None, vec![])
         );
         let found = turn(182, &poor, &both, false).next(&mut state, &[]);

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use super::choose::Process;
@@ -18,8 +17,6 @@ use crate::exit::{EXCEEDED, LOST};
 const OWN: &str = "agent";
 /// The service that they are of.
 const SERVICE: &str = "lancet-agent";
-/// The memory of an export, with ours: it has all rows of an answer.
-const EXPORT_MEMORY: u64 = 256 << 20;
 
 /// What is under way, and what it is done with.
 pub struct Work {
@@ -139,8 +136,8 @@ impl Work {
         self.state.next - 1
     }
 
-    /// Begins to make tables of the oldest answer in the spool; whether there is one.
-    pub fn export_next(&mut self, folder: &Path) -> bool {
+    /// Begins to make tables of the oldest answer in the spool, with so much memory; whether there is one.
+    pub fn export_next(&mut self, memory: u64) -> bool {
         if self.is_full {
             return false;
         }
@@ -150,7 +147,7 @@ impl Work {
         let mut words = vec![
             "export".to_owned(),
             self.store.path(&answer).display().to_string(),
-            format!("--output={}", folder.display()),
+            format!("--output={}", self.store.folder().display()),
         ];
         for (option, value) in [("service", &answer.service), ("release", &answer.release)] {
             if !value.is_empty() {
@@ -161,7 +158,7 @@ impl Work {
             words,
             out: None,
             lasts: Duration::ZERO,
-            memory: EXPORT_MEMORY,
+            memory,
         };
         self.running = Some((Running::start(job), What::Export(answer)));
         true
@@ -260,7 +257,7 @@ impl Work {
             () if is(EXCEEDED) || done.ended_for == Some(Ended::Memory) => {
                 return Outcome::Shed(Why::Memory);
             }
-            () => Err(io::Error::other(done.said)),
+            () => Err(io::Error::other(done.why())),
         };
         match kept {
             Ok(()) => Outcome::Kept,
@@ -281,7 +278,7 @@ impl Work {
                     self.state.sum(&key).cpu += cost;
                 }
                 let codes = [Some(0), Some(LOST.into())];
-                (codes.contains(&done.code), done.said.clone())
+                (codes.contains(&done.code), done.why())
             }
             Err(error) => (false, error.to_string()),
         };
