@@ -24,7 +24,7 @@ pub use around::Around;
 pub use frame::{Frame, Function, Kind};
 pub use grouped::By;
 pub use mode::Mode;
-pub use sampled::script;
+pub use sampled::{MISSING, script};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;

@@ -5,19 +5,17 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Display;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
-use super::debug_offsets;
 use super::greenlet::{self, Resumed};
-use crate::frames::without_table::is_taken_away;
+use super::script;
 use crate::frames::{
-    Copied, Coroutine, Cut, FoundScripts, LONGEST, Module, NO_TABLE, Parked, Placement, Script,
-    Scripts, Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
+    Chain, Copied, Coroutine, Cut, FoundScripts, LONGEST, Module, NO_TABLE, NotRead, Parked,
+    Placement, Script, Scripts, Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -62,22 +60,9 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let symbol = |name: &str| loaded.exported(memory, name);
-    let derived = |why: &dyn Display| {
-        let derived = debug_offsets::find(memory, &symbol, sources, why)?;
-        Ok::<_, String>((derived.facts, Some(derived.without_table)))
-    };
-    let found = match Facts::for_frames(&Pages::new(memory), &symbol) {
-        Ok(facts) if is_taken_away(Language::Python) => {
-            derived(&format_args!("Python {} has no table", facts.version()))
-        }
-        Ok(facts) => Ok((facts, None)),
-        Err(Error::Unsupported(why)) if why.is_newer() => derived(&why),
-        Err(Error::Unsupported(why)) => Err(why.to_string()),
-        Err(_) => return None,
-    };
-    let (facts, without_table) = match found {
+    let (facts, without_table) = match script::facts(memory, &symbol, sources) {
         Ok(found) => found,
-        Err(why) => return Some(Err(why)),
+        Err(unread) => return unread.found(),
     };
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
@@ -102,6 +87,20 @@ fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
 }
 
 impl Vm {
+    /// Returns frames up to the first that cannot be read.
+    fn scripts<M: Memory>(
+        &self,
+        python: &Python<'_, M>,
+        frames: impl Iterator<Item = Result<Frame, Error>>,
+    ) -> Chain {
+        let (frames, is_whole) = self.cut.until_error(frames);
+        let scripts = frames.into_iter().map(|frame| self.script(python, frame));
+        Chain {
+            scripts: scripts.collect(),
+            is_whole,
+        }
+    }
+
     fn script<M: Memory>(&self, python: &Python<'_, M>, frame: Frame) -> Script {
         let code = frame.point.code;
         let line = python.line(frame.point).ok().flatten().unwrap_or(0);
@@ -188,8 +187,9 @@ impl Scripts for Vm {
         self.without_table.as_ref()
     }
 
-    fn take_lost(&self) -> Option<String> {
-        self.cut.take(&self.language())
+    fn take_lost(&self) -> Vec<NotRead> {
+        let lost = self.cut.take(&self.language());
+        lost.into_iter().collect()
     }
 
     /// Without the GIL: the list of the copies of a function's instructions is replaced and freed when another thread first runs the function.
@@ -220,16 +220,11 @@ impl Scripts for Vm {
         })
     }
 
-    fn frames(
-        &self,
-        memory: &dyn Memory,
-        thread: &Thread,
-        _copied: &Copies,
-    ) -> Option<Vec<Script>> {
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Option<Chain> {
         let pages = Pages::new(memory);
         let python = Python::new(&pages, self.facts).ok()?;
-        let frames = self.cut.until_error(python.frames(state(&python, thread)?));
-        Some(frames.map(|frame| self.script(&python, frame)).collect())
+        let state = state(&python, thread)?;
+        Some(self.scripts(&python, python.frames(state)))
     }
 
     fn thread(
@@ -289,11 +284,11 @@ impl Scripts for Vm {
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let python = Python::new(&memory, self.facts).ok()?;
         let Some(greenlet) = as_greenlet(&python, one) else {
-            let chain = chain(&python, one.object);
-            chain
+            let waiting = waiting(&python, one.object);
+            waiting
                 .iter()
                 .for_each(|one| python.generator_frame(one).for_each(drop));
-            return (!chain.is_empty()).then(Parked::default);
+            return (!waiting.is_empty()).then(Parked::default);
         };
         // A greenlet that runs, has not begun or has ended has no frame.
         if greenlet.frame == 0 {
@@ -322,22 +317,17 @@ impl Scripts for Vm {
         })
     }
 
-    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Chain {
         let pages = Pages::new(memory);
         let Ok(python) = Python::new(&pages, self.facts) else {
-            return Vec::new();
+            return Chain::default();
         };
-        let script = |frame| self.script(&python, frame);
         if let Some(greenlet) = as_greenlet(&python, one) {
-            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
-            return frames.map(script).collect();
+            return self.scripts(&python, python.greenlet_frames(&greenlet));
         }
-        let chain = chain(&python, one.object);
-        let frames = chain
-            .iter()
-            .rev()
-            .flat_map(|one| python.generator_frame(one).map_while(Result::ok));
-        frames.map(script).collect()
+        let waiting = waiting(&python, one.object);
+        let frames = waiting.iter().rev();
+        self.scripts(&python, frames.flat_map(|one| python.generator_frame(one)))
     }
 
     fn runner(&self) -> &[Range<u64>] {
@@ -384,7 +374,7 @@ fn as_greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Gre
 }
 
 /// Returns the generator or coroutine at `object`, the one that it waits for, and so on; empty if it is not suspended.
-fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
+fn waiting<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
     let mut chain: Vec<Generator> = Vec::new();
     let mut next = object;
     while next != 0
