@@ -271,6 +271,34 @@ fn what_is_wrong_with_a_configuration_is_said_and_the_old_one_stays() {
 }
 
 #[test]
+fn once_keeps_to_the_bounds_and_ends_when_it_is_asked_to() {
+    let Some(guest) = scenario("grows.py", &["once"]) else {
+        return;
+    };
+    let config = Config::new("once");
+    let tables = config.tables();
+    let mut once = config.agent();
+    once.arg("--once");
+    // All tables have more than that.
+    let text = watch("shop", &guest, "for = '1s'\n");
+    config.write(&format!("keep-size = '1K'\n{text}"));
+    let output = run(&mut once, LIMIT);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stderr.contains("the oldest, of "), "{output:?}");
+    assert_eq!(files(&tables, "sample"), Vec::<PathBuf>::new());
+    assert_eq!(files(&tables, "agent").len(), 1, "{output:?}");
+    config.write(&watch("shop", &guest, "for = '1h'\n"));
+    let agent = Watch::start(once);
+    until(LIMIT, "it looks at it", || spooled(&tables).pop());
+    agent.ask(Signal::SIGTERM);
+    let output = agent.end();
+    // Where it had just begun there is no answer.
+    assert!([0, 4].contains(&output.code()), "{output:?}");
+    assert_eq!(spooled(&tables), Vec::<String>::new(), "{output:?}");
+    assert!(guest.ends_well());
+}
+
+#[test]
 fn a_full_disk_sheds_and_is_waited_for() {
     if !is_root() {
         return skip("agent", "a file system of its own takes root");

@@ -5,8 +5,24 @@ use std::time::Duration;
 
 /// What is saved while nothing is to be done is that of so long, at most: one capture may cost so much at once.
 const SAVED: f64 = 3600.0;
+/// What is owed is that of so long, at most: then captures are begun again, whatever has used it.
+const OWED: f64 = 4.0 * 3600.0;
 /// A first run has as much as if it had saved for so long.
 const AT_FIRST: f64 = 60.0;
+
+/// With less a capture does not come to an end.
+const LEAST: Duration = Duration::from_secs(2);
+
+/// What has come to pass between two looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The processor time that was used.
+    pub used: Duration,
+    /// The time itself.
+    pub passed: Duration,
+    /// The processor time that could be used in that.
+    pub granted: Duration,
+}
 
 /// How much may be used, and was.
 #[derive(Debug)]
@@ -27,20 +43,30 @@ impl Budget {
         let credit = left.map_or(share * AT_FIRST * 1e6, |left| left as f64);
         Budget {
             share,
-            credit: credit.min(share * SAVED * 1e6),
+            credit: credit.clamp(-share * OWED * 1e6, share * SAVED * 1e6),
             at: now,
             used: Duration::ZERO,
         }
     }
 
-    /// Counts what was used since the last time. Returns that.
-    pub fn count(&mut self, now: Duration, used: Duration) -> Duration {
+    /// Counts what was used since the last time.
+    pub fn count(&mut self, now: Duration, used: Duration) -> Counted {
         let more = used.saturating_sub(self.used);
         let passed = now.saturating_sub(self.at);
         self.credit += passed.as_secs_f64() * 1e6 * self.share - more.as_secs_f64() * 1e6;
-        self.credit = self.credit.min(self.most());
+        self.credit = (self.credit).clamp(-self.share * OWED * 1e6, self.most());
         (self.at, self.used) = (now, used);
-        more
+        Counted {
+            used: more,
+            passed,
+            granted: passed.mul_f64(self.share),
+        }
+    }
+
+    /// The processor time that one capture may use: what can be saved at all; where a condition is waited for, what can be owed.
+    pub fn most_of_one(&self, has_condition: bool) -> Duration {
+        let span = if has_condition { OWED } else { SAVED };
+        Duration::from_secs_f64(self.share * span).max(LEAST)
     }
 
     /// Whether what costs so many microseconds can be begun. What costs more than can be saved is begun when all is saved.
@@ -96,7 +122,10 @@ mod tests {
         let mut budget = Budget::new(0.01, None, Duration::ZERO);
         assert!(budget.affords(600_000) && !budget.affords(600_001));
         // A second of a processor is that of a hundred.
-        assert_eq!(budget.count(100 * second, second), second);
+        let counted = budget.count(100 * second, second);
+        assert_eq!((counted.used, counted.granted), (second, second));
+        assert_eq!(budget.most_of_one(false), 36 * second);
+        assert_eq!(budget.most_of_one(true), 144 * second);
         assert!(budget.affords(600_000) && !budget.affords(600_001));
         budget.count(100 * second, 3 * second);
         assert!(!budget.affords(0));
@@ -107,8 +136,13 @@ mod tests {
         budget.count(100_000 * second, 3 * second);
         assert_eq!(budget.left(), 36_000_000);
         assert!(budget.affords(u64::MAX));
+        // What is owed is paid within hours, whatever was used.
+        budget.count(100_000 * second, 9000 * second);
+        assert_eq!(budget.left(), -144_000_000);
+        budget.count(118_000 * second, 9000 * second);
+        assert_eq!(budget.left(), 36_000_000);
         // A clock that stands or goes back gives nothing.
-        budget.count(99_000 * second, 4 * second);
+        budget.count(99_000 * second, 9001 * second);
         assert_eq!(budget.left(), 35_000_000);
     }
 

@@ -20,7 +20,7 @@ pub fn told(config: &Config) -> String {
         config.folder.display(),
         size(config.keep_size),
         span(config.keep_for),
-        config.cpu * 100.0,
+        (config.cpu * 1e6).round() / 1e4,
         size(config.memory)
     );
     for (at, (watch, processes)) in config.watch.iter().zip(&found).enumerate() {
@@ -69,6 +69,7 @@ fn line(task: &Task) -> String {
 /// A length of time in its largest whole unit.
 fn span(length: std::time::Duration) -> String {
     match length.as_secs() {
+        _ if length.subsec_millis() > 0 => format!("{}ms", length.as_millis()),
         seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
         seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
         seconds => format!("{seconds}s"),

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use process::guest::{Status, command_words};
 use process::proc_file;
@@ -14,27 +15,36 @@ use process::sockets::{Socket, Sockets};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// The thread of the kernel that has made all others.
+use crate::itself;
+
+/// The thread of the kernel that has made all others, in the first PID namespace.
 const KERNEL: i32 = 2;
 /// `TCP_LISTEN` (include/net/tcp_states.h), as tables of sockets have it.
 const LISTEN: [u8; 2] = *b"0A";
+/// How long a user's number is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a process must be; all that is said must hold.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// The name of its main thread, of its program, or of the script that it runs.
+    #[serde(default, deserialize_with = "text")]
     program: Option<String>,
     /// What stands in its command line.
+    #[serde(default, deserialize_with = "text")]
     command: Option<String>,
     /// Who runs it, by name or number.
     #[serde(default, deserialize_with = "user")]
     user: Option<u32>,
     /// What stands in the path of its control group.
+    #[serde(default, deserialize_with = "text")]
     cgroup: Option<String>,
     /// The unit of systemd that it belongs to.
+    #[serde(default, deserialize_with = "text")]
     unit: Option<String>,
     /// The UID of its pod.
+    #[serde(default, deserialize_with = "text")]
     pod: Option<String>,
     /// The port of TCP at which it waits for connections.
     port: Option<u16>,
@@ -59,9 +69,23 @@ impl Process {
         })
     }
 
+    /// The one of a [`Process::key`].
+    pub fn of_key(key: &str) -> Option<Self> {
+        let (pid, start) = key.split_once(':')?;
+        Some(Process {
+            pid: pid.parse().ok()?,
+            start: start.parse().ok()?,
+        })
+    }
+
     /// Whether it has not ended.
     pub fn is_there(&self) -> bool {
         Process::of(self.pid) == Some(*self)
+    }
+
+    /// When it began, as CLOCK_BOOTTIME has it: ticks are hundredths of a second on every x86-64.
+    pub fn began(&self) -> Duration {
+        Duration::from_millis(self.start.saturating_mul(10))
     }
 
     /// Its name among those that were looked at.
@@ -74,11 +98,14 @@ impl Process {
 pub fn processes<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Vec<Vec<Process>> {
     let mut found: Vec<Vec<Process>> = choices.clone().map(|_| Vec::new()).collect();
     let mut sockets = HashMap::new();
+    // In a PID namespace it may be any process: only the kernel's has no program.
+    let is_kernel = |two: Status| two.parent == 0 && two.check_to_watch().is_err();
+    let has_kernel = Status::read(KERNEL).is_ok_and(is_kernel);
     for pid in proc_file::numbers("/proc") {
         let Ok(status) = Status::read(pid) else {
             continue;
         };
-        if status.parent == KERNEL || status.name == "lancet" {
+        if has_kernel && status.parent == KERNEL || status.name == "lancet" {
             continue;
         }
         let mut seen = Seen {
@@ -223,6 +250,16 @@ fn listens(pid: i32, port: u16, sockets: &mut Known) -> bool {
     })
 }
 
+/// Reads what is looked for in a text. Nothing, a space and `/` would be found in every process's.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.chars().all(|c| c.is_whitespace() || c == '/') {
+        let what = format!("`{text}` would choose every process: say more, or leave the key out");
+        return Err(D::Error::custom(what));
+    }
+    Ok(Some(text))
+}
+
 /// Reads the name of a user, or the number.
 fn user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     #[derive(Deserialize)]
@@ -236,16 +273,30 @@ fn user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
         Written::Name(name) => name,
     };
     // As `inject::tracee::User` says: users may be in a directory service, which a static program cannot ask.
-    let output = Command::new("id").args(["-u", "--", &name]).output();
-    let number = output
-        .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse().ok());
+    let number = user_by_id(&name);
     let unknown = || {
         D::Error::custom(format!(
             "there is no user `{name}`: give the number, if it has one"
         ))
     };
     number.map(Some).ok_or_else(unknown)
+}
+
+/// Asks `id` for the number of a user; a directory service that does not answer is not waited for without end.
+fn user_by_id(name: &str) -> Option<u32> {
+    let mut command = Command::new("id");
+    command.args(["-u", "--", name]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    if !itself::ends_within(&child, PATIENCE, &mut || {}).unwrap_or(false) {
+        // It may have ended since.
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -18,6 +18,11 @@ use crate::cli::{duration, size};
 use crate::commands::heap::when::{self, When};
 use crate::exit::Usage;
 
+/// Growth is seen by several looks within its unit.
+const LEAST_GROWTH: Duration = Duration::from_secs(60);
+/// A lancet has so much at work.
+const LEAST_MEMORY: u64 = 32 << 20;
+
 /// All of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -28,7 +33,7 @@ pub struct Config {
     #[serde(default = "half_a_percent", deserialize_with = "share")]
     pub cpu: f64,
     /// The resident memory that it may have with what it starts, but for `heap`.
-    #[serde(default = "fifty_megabytes", deserialize_with = "bytes")]
+    #[serde(default = "fifty_megabytes", deserialize_with = "memory")]
     pub memory: u64,
     /// Files are removed when they are older.
     #[serde(default = "a_week", deserialize_with = "length")]
@@ -145,7 +150,7 @@ pub struct Heap {
     #[serde(default = "a_day", deserialize_with = "length")]
     pub every: Duration,
     /// The memory that it may have.
-    #[serde(default = "half_a_gigabyte", deserialize_with = "bytes")]
+    #[serde(default = "half_a_gigabyte", deserialize_with = "memory")]
     pub memory: u64,
 }
 
@@ -299,7 +304,21 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 }
 
 fn condition<'de, D: Deserializer<'de>>(from: D) -> Result<When, D::Error> {
-    said(from, when::parse)
+    said(from, |text| match when::parse(text) {
+        Ok(When::Growth(_, unit)) if unit.length() < LEAST_GROWTH => {
+            Err("the agent looks less often than that: write growth as rss+100M/min or /h".into())
+        }
+        condition => condition,
+    })
+}
+
+fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    said(from, |text| match size::parse(text) {
+        Ok(bytes) if bytes < LEAST_MEMORY => {
+            Err("at least 32M: with less no capture comes to its end".to_owned())
+        }
+        bytes => bytes,
+    })
 }
 
 fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Place>, D::Error> {
@@ -372,6 +391,12 @@ mod tests {
             ("every = '10ms'", 6, "at least 1s"),
             ("look-every = '1us'", 6, "at least 1ms"),
             ("[watch.heap]\nwhen = 'rss'", 7, "`rss` is no condition"),
+            ("[watch.heap]\nwhen = 'rss+9M/s'", 7, "rss+100M/min"),
+            (
+                "[watch.heap]\nwhen = 'rss>2G'\nmemory = '9M'",
+                8,
+                "at least 32M",
+            ),
             (
                 "[watch.calls]\npresets = ['sq']",
                 7,
@@ -402,6 +427,16 @@ mod tests {
                 "[[watch]]\nname = 'a'\nchoose = { prot = 80 }\n[watch.mem]",
                 8,
                 "`port` was meant?",
+            ),
+            (
+                "[[watch]]\nname = 'a'\nchoose = { port = 80, command = '' }\n[watch.mem]",
+                8,
+                "`` would choose every process",
+            ),
+            (
+                "[[watch]]\nname = 'a'\n[watch.mem]\n[watch.choose]\ncgroup = '/'",
+                10,
+                "`/` would choose every process",
             ),
         ] {
             let flaw = parsed(&format!("{WHOLE}{more}\n")).expect_err(more);

@@ -1,6 +1,7 @@
 //! Tells the agent's own health in the text form of Prometheus, at a port of this machine or a socket. Used by `run`.
 //!
-//! Whoever asks is served beside the agent, a few at a time and for a moment each, so that one who asks slowly, or without end, holds nothing up.
+//! Whoever asks is served beside the agent, a few at a time and for a moment each, so that one who asks slowly holds nothing up. Who asks without end
+//! is let wait, so that the agent goes on and pays for a few a second (`run`).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -80,22 +81,31 @@ impl Health {
         }
     }
 
-    /// Serves those who have asked.
-    pub fn serve(&self, text: &dyn Fn() -> String) {
-        while let Some(stream) = self.accept() {
+    /// Serves those who have asked, or the first of many: the others are served by a later call. Returns whether somebody has asked.
+    pub fn serve(&self, text: &dyn Fn() -> String) -> bool {
+        let mut told: Option<Arc<str>> = None;
+        for turn in 0..MOST {
+            let Some(mut stream) = self.accept() else {
+                return turn > 0;
+            };
             if self.served.fetch_add(1, Ordering::Relaxed) >= MOST {
                 // The connection is closed: there are enough.
                 self.served.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (text, served) = (text(), self.served.clone());
-            thread::spawn(move || {
-                let mut stream = stream;
+            let text = told.get_or_insert_with(|| text().into()).clone();
+            let served = self.served.clone();
+            let serving = thread::Builder::new().spawn(move || {
                 // Who does not listen has no answer.
                 let _ = answer(&mut *stream, &text);
                 served.fetch_sub(1, Ordering::Relaxed);
             });
+            if serving.is_err() {
+                // There are too many threads: the connection is closed.
+                self.served.fetch_sub(1, Ordering::Relaxed);
+            }
         }
+        true
     }
 
     fn accept(&self) -> Option<Box<dyn Stream>> {
@@ -210,7 +220,10 @@ mod tests {
         let asked = |path: &str, silent: &mut Vec<TcpStream>| {
             let mut stream = TcpStream::connect(address).expect("it listens");
             write!(stream, "GET {path} HTTP/1.1\r\n\r\n").expect("it reads");
-            health.serve(&|| "up 1\n".to_owned());
+            // Those who have asked before it, and it.
+            for _ in 0..2 {
+                health.serve(&|| "up 1\n".to_owned());
+            }
             let mut text = String::new();
             let read = stream.read_to_string(&mut text);
             silent.push(stream);
@@ -225,6 +238,11 @@ mod tests {
         while !asked("/metrics", &mut Vec::new()).contains("up 1") {
             assert!(began.elapsed() < Duration::from_secs(60));
         }
+        // Of many who ask at once only the first are served: the others wait.
+        silent.extend((0..=MOST).map(|_| TcpStream::connect(address).expect("it listens")));
+        assert!(health.serve(&String::new));
+        assert!(health.accept().is_some() && health.accept().is_none());
+        assert!(!health.serve(&String::new));
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use process::proc_file;
 use process::rss::resident_now;
 use process::status_file::StatusFile;
 
 use super::budget;
+use super::choose::Process;
 use crate::itself;
 
 /// How long a command may take beyond the time that it watches.
@@ -29,6 +31,10 @@ pub struct Job {
     pub lasts: Duration,
     /// The memory that it may have, with what we have.
     pub memory: u64,
+    /// The processor time that it may use; `None`: what it takes.
+    pub cpu: Option<Duration>,
+    /// The process that it is about.
+    pub process: Option<Process>,
 }
 
 /// What has become of it.
@@ -50,6 +56,7 @@ impl Done {
     pub fn why(&self) -> String {
         match (self.ended_for, self.said.as_str()) {
             (Some(Ended::Memory), _) => "it had more memory than it may".into(),
+            (Some(Ended::Cpu), _) => "it used more processor time than can be paid for".into(),
             (Some(Ended::Size), _) => format!("its answer had more than {} MiB", MOST >> 20),
             (Some(Ended::Time), "") => "it did not end in time".into(),
             (None, "") => "it was ended, or has failed, and said nothing".into(),
@@ -65,6 +72,8 @@ pub enum Ended {
     Memory,
     /// Its answer was too large.
     Size,
+    /// It used more processor time than it may.
+    Cpu,
     /// It took too long, or nobody waits for it any more.
     Time,
 }
@@ -77,13 +86,14 @@ pub struct Running {
 
 impl Running {
     /// Starts it.
-    pub fn start(job: Job) -> Self {
+    ///
+    /// # Errors
+    /// There are too many threads.
+    pub fn start(job: Job) -> io::Result<Self> {
         let over = Arc::<AtomicBool>::default();
         let asked = over.clone();
-        Running {
-            thread: thread::spawn(move || run(job, &asked)),
-            over,
-        }
+        let thread = thread::Builder::new().spawn(move || run(job, &asked))?;
+        Ok(Running { thread, over })
     }
 
     /// Whether it has ended.
@@ -99,7 +109,7 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Errors
-    /// It could not be started.
+    /// It could not be started, or its process has ended before.
     pub fn end(self) -> io::Result<Done> {
         let failed = || Err(io::Error::other("the thread that waited for it has failed"));
         self.thread.join().unwrap_or_else(|_| failed())
@@ -111,7 +121,7 @@ fn run(job: Job, asked: &AtomicBool) -> io::Result<Done> {
     let own = StatusFile::own().ok().and_then(|own| own.bytes("RssAnon"));
     let own = own.unwrap_or(0);
     let most = AtomicU64::new(0);
-    let ended = [AtomicBool::new(false), AtomicBool::new(false)];
+    let ended = [const { AtomicBool::new(false) }; 3];
     let (path, out) = job.out.unzip();
     let is_over = |pid: i32| {
         let memory = own + resident_now(pid).unwrap_or(0);
@@ -120,6 +130,7 @@ fn run(job: Job, asked: &AtomicBool) -> io::Result<Done> {
         let is = [
             memory > job.memory,
             size.is_some_and(|size| size.len() > MOST),
+            job.cpu.is_some_and(|most| used_by(pid) > most),
         ];
         for (ended, is) in ended.iter().zip(is) {
             ended.fetch_or(is, Ordering::Relaxed);
@@ -128,15 +139,22 @@ fn run(job: Job, asked: &AtomicBool) -> io::Result<Done> {
     };
     // One at a time is run, so all that is more by then is its.
     let before = budget::used_by_children();
-    let answer = itself::run(itself::Run {
+    if job.process.is_some_and(|process| !process.is_there()) {
+        // The last moment before it is named by its number alone.
+        return Err(io::Error::other("it has ended before it was looked at"));
+    }
+    let run = itself::Run {
         words: &job.words,
         out,
         most: job.lasts + PATIENCE,
         is_over: &is_over,
-    })?;
+    };
+    let cannot = |error| io::Error::other(format!("lancet cannot be started: {error}"));
+    let answer = itself::run(run).map_err(cannot)?;
     let ended = match ended.map(AtomicBool::into_inner) {
-        [true, _] => Ended::Memory,
-        [_, true] => Ended::Size,
+        [true, ..] => Ended::Memory,
+        [_, true, _] => Ended::Size,
+        [_, _, true] => Ended::Cpu,
         _ => Ended::Time,
     };
     let said = answer.said.text.lines().last().unwrap_or_default();
@@ -147,4 +165,52 @@ fn run(job: Job, asked: &AtomicBool) -> io::Result<Done> {
         memory: most.into_inner(),
         ended_for: answer.is_cut_short.then_some(ended),
     })
+}
+
+/// The processor time that a process has used, in hundredths of a second; nothing, if it has ended.
+fn used_by(pid: i32) -> Duration {
+    let stat = proc_file::of_process(pid, "stat").unwrap_or_default();
+    let field = |number| proc_file::stat_field(&stat, number)?.parse::<u64>().ok();
+    let ticks = field(14).unwrap_or(0) + field(15).unwrap_or(0);
+    Duration::from_millis(ticks.saturating_mul(10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(words: &[&str]) -> Job {
+        Job {
+            words: words.iter().map(ToString::to_string).collect(),
+            out: None,
+            lasts: Duration::ZERO,
+            memory: u64::MAX,
+            cpu: None,
+            process: None,
+        }
+    }
+
+    #[test]
+    fn nothing_is_begun_of_a_process_that_has_ended() {
+        let process = Some(Process {
+            pid: 1,
+            start: u64::MAX,
+        });
+        let job = Job {
+            process,
+            ..job(&["tune"])
+        };
+        let running = Running::start(job).expect("a thread");
+        let error = running.end().map(|_| ()).expect_err("it is not there");
+        assert_eq!(error.to_string(), "it has ended before it was looked at");
+    }
+
+    #[test]
+    fn processor_time_is_measured() {
+        let own = std::process::id() as i32;
+        let before = used_by(own);
+        while used_by(own) < before + Duration::from_millis(20) {}
+        assert!(used_by(own) <= budget::used_here() + Duration::from_millis(10));
+        assert_eq!(used_by(-1), Duration::ZERO);
+    }
 }

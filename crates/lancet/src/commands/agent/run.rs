@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use report::forms::parquet;
@@ -18,6 +18,7 @@ use super::triggers::Triggers;
 use super::turn::{Next, Turn};
 use super::work::Work;
 use super::{AgentArgs, check, told};
+use crate::commands::heap::when::When;
 use crate::exit::LOST;
 use crate::ui::interrupt;
 use crate::ui::sink::print;
@@ -26,14 +27,18 @@ use crate::ui::sink::print;
 const LOOK: Duration = Duration::from_secs(2);
 /// Between two looks at how much memory they have, and at the room on the disk.
 const SOON: Duration = Duration::from_secs(2);
+/// The same at most: growth within a minute is seen by some looks.
+const SELDOM_OF_MEMORY: Duration = Duration::from_secs(15);
 /// Between two looks at all files of tables, at least.
 const TIDY: Duration = Duration::from_secs(60);
 /// What is looked at again and again comes so many times later than it takes: 0.05 % of a processor.
 const SELDOM: u32 = 2000;
 /// How long the clock must have gone on steadily before files are taken for old by it.
 const STEADY: Duration = Duration::from_secs(3600);
-/// A clock that goes otherwise than time by so much was set.
-const JUMP: Duration = Duration::from_secs(60);
+/// Between two times at which those are served who ask for its health.
+const SERVE: Duration = Duration::from_secs(1);
+/// How long tables are still written when it is asked to end: what is in the spool then waits for the next start.
+const LAST: Duration = Duration::from_secs(60);
 /// How long nothing is looked at: while nothing is done, and while something is.
 const IDLE: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(200);
@@ -46,8 +51,7 @@ struct Times {
     room: Duration,
     tidy: Duration,
     report: Duration,
-    /// From when on files are taken for old.
-    steady: Duration,
+    health: Duration,
 }
 
 /// All that it knows.
@@ -59,14 +63,10 @@ struct Agent {
     processes: Vec<Vec<Process>>,
     budget: Budget,
     triggers: Triggers,
-    /// Tasks whose condition is met.
-    met: Vec<(usize, Process)>,
     health: Option<Health>,
     work: Work,
     stored: u64,
     at: Times,
-    /// The time of day, less the time since the start of the machine.
-    clock: i128,
 }
 
 /// Runs `lancet agent` and returns the exit code.
@@ -78,7 +78,7 @@ pub fn run(args: AgentArgs) -> anyhow::Result<u8> {
     }
     interrupt::catch();
     interrupt::catch_again();
-    let mut agent = Agent::open(&args.config, config)?;
+    let mut agent = Agent::open(&args.config, config, args.once)?;
     match args.once {
         true => Ok(agent.once()),
         false => {
@@ -88,12 +88,20 @@ pub fn run(args: AgentArgs) -> anyhow::Result<u8> {
     }
 }
 
-fn clock() -> i128 {
-    i128::from(told::wall()) - state::now().as_nanos() as i128
+/// The time of day, less the time since the start of the machine.
+fn clock() -> i64 {
+    let of = |nanoseconds| i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+    of(u128::from(told::wall())) - of(state::now().as_nanos())
+}
+
+/// The name of this machine as files have it.
+fn host() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    parquet::plain(host.trim())
 }
 
 impl Agent {
-    fn open(path: &Path, config: Config) -> anyhow::Result<Self> {
+    fn open(path: &Path, config: Config, is_once: bool) -> anyhow::Result<Self> {
         let store = Store::open(&config.folder)?;
         let is_first = !store.state().exists();
         let mut state = State::read(&store.state());
@@ -106,10 +114,10 @@ impl Agent {
                 state.put_off(&task.key, now);
             }
         }
-        if state.told_at == 0 {
-            state.told_at = told::wall();
-        }
-        let health = config.health.as_ref().map(Health::open).transpose()?;
+        // While nobody was there nothing was seen of the clock: how it is now is compared.
+        state.heed_clock(now, clock());
+        let health = config.health.as_ref().filter(|_| !is_once);
+        let health = health.map(Health::open).transpose()?;
         let left = (!is_first).then_some(state.credit);
         let report = now + config.report_every;
         Ok(Agent {
@@ -120,15 +128,12 @@ impl Agent {
             config,
             processes: Vec::new(),
             triggers: Triggers::default(),
-            met: Vec::new(),
             health,
             stored: 0,
             at: Times {
                 report,
-                steady: now + STEADY,
                 ..Times::default()
             },
-            clock: clock(),
         })
     }
 
@@ -151,15 +156,21 @@ impl Agent {
     fn once(&mut self) -> u8 {
         self.look(state::now());
         let now = state::now();
-        self.met = (self.triggers).look(&self.tasks, &self.processes, &self.work.state, now);
+        (self.triggers).look(&self.tasks, &self.processes, &self.work.state, now);
+        let met = self.triggers.met();
         self.export_all();
         for at in 0..self.tasks.len() {
             if interrupt::asked() {
                 break;
             }
             let task = &self.tasks[at];
-            let met = self.met.iter().find(|(task, _)| *task == at);
+            let met = met.iter().find(|(task, _)| *task == at);
             let process = match (task.when, task.watch) {
+                (Some(When::Growth(..)), _) => {
+                    let key = &task.key;
+                    tell!("{key} waits for growth, which --once does not see: it is left out");
+                    None
+                }
                 (Some(_), _) => met.map(|(_, process)| Some(*process)),
                 (None, Some(watch)) => {
                     let process = self.turn(now).process(task, watch, &self.work.state);
@@ -169,12 +180,24 @@ impl Agent {
             };
             if let Some(process) = process {
                 self.begin(Next { task: at, process });
-                self.work.end();
+                self.wait_for_end();
                 self.export_all();
             }
         }
+        self.tidy(state::now());
         self.finish();
         if self.work.has_failed() { LOST } else { 0 }
+    }
+
+    /// Waits for the end of a capture, which is asked to end when we are.
+    fn wait_for_end(&mut self) {
+        while self.work.is_under_way() {
+            if interrupt::asked() {
+                self.work.ask_to_end();
+            }
+            pause(&mut [], BUSY);
+            self.work.end_if_done();
+        }
     }
 
     fn turn(&self, now: Duration) -> Turn<'_> {
@@ -202,6 +225,9 @@ impl Agent {
         if now >= self.at.tidy {
             self.tidy(now);
         }
+        if now >= self.at.memory {
+            self.look_at_memory(now);
+        }
         if now >= self.at.room && self.work.is_full() {
             self.at.room = now + SOON;
             self.work.look_for_room();
@@ -213,19 +239,21 @@ impl Agent {
         if !self.work.is_under_way() && !self.work.export_next(self.config.memory) {
             self.next(now);
         }
-        if let Some(health) = &self.health {
-            health.serve(&|| told::health(&self.work.state, &self.told()));
+        let text = || told::health(&self.work.state, &self.told());
+        if now >= self.at.health
+            && self
+                .health
+                .as_ref()
+                .is_some_and(|health| health.serve(&text))
+        {
+            self.at.health = now + SERVE;
         }
     }
 
     /// Begins what is next, if something is.
     fn next(&mut self, now: Duration) {
-        if now >= self.at.memory {
-            self.at.memory = now + SOON;
-            self.met = (self.triggers).look(&self.tasks, &self.processes, &self.work.state, now);
-        }
         let mut state = std::mem::take(&mut self.work.state);
-        let (next, shed) = self.turn(now).next(&mut state, &self.met);
+        let (next, shed) = self.turn(now).next(&mut state, &self.triggers.met());
         self.work.state = state;
         for (task, why) in shed {
             self.work.say_shed(&self.tasks[task], why);
@@ -235,28 +263,52 @@ impl Agent {
         }
     }
 
+    /// Looks whose memory is as large as a task waits for.
+    fn look_at_memory(&mut self, now: Duration) {
+        let before = used_here();
+        let state = &self.work.state;
+        let over = (self.triggers).look(&self.tasks, &self.processes, state, now);
+        for (task, _) in over {
+            self.work.give_up(&self.tasks[task].key);
+        }
+        let took = used_here().saturating_sub(before);
+        self.at.memory = now + (took * SELDOM).clamp(SOON, SELDOM_OF_MEMORY);
+    }
+
     fn begin(&mut self, next: Next) {
         let process = next.process;
+        let had_condition = process.is_some_and(|process| self.triggers.take(next.task, &process));
         if process.is_some_and(|process| !process.is_there()) {
             // It has ended since: others may have come.
-            self.at.look = Duration::ZERO;
+            self.at.look = self.at.look.min(state::now() + LOOK);
+            for processes in &mut self.processes {
+                processes.retain(|one| Some(*one) != process);
+            }
+            if had_condition {
+                self.work.give_up(&self.tasks[next.task].key);
+            }
             return;
         }
-        self.met
-            .retain(|(task, of)| (*task, Some(*of)) != (next.task, process));
         let task = &self.tasks[next.task];
         let watch = task.watch.map(|watch| &self.config.watch[watch]);
         let of = watch.map(|watch| (watch.service(), watch.release()));
-        self.work.begin(task, process, of.unwrap_or_default());
+        let most = self.budget.most_of_one(task.when.is_some());
+        self.work.begin(task, process, most, of.unwrap_or_default());
     }
 
     /// Counts the processor time that was used.
     fn count(&mut self, now: Duration) {
-        let more = self.budget.count(now, used_here() + used_by_children());
-        let more = u64::try_from(more.as_micros()).unwrap_or(u64::MAX);
-        let used = &mut self.work.state.used[0];
-        *used = used.saturating_add(more);
-        self.work.state.credit = self.budget.left();
+        let counted = self.budget.count(now, used_here() + used_by_children());
+        let state = &mut self.work.state;
+        let [passed, granted] = &mut state.passed;
+        for (sum, more) in [
+            (&mut state.used[0], counted.used),
+            (passed, counted.passed),
+            (granted, counted.granted),
+        ] {
+            *sum = sum.saturating_add(u64::try_from(more.as_micros()).unwrap_or(u64::MAX));
+        }
+        state.credit = self.budget.left();
     }
 
     /// Looks which processes there are.
@@ -264,35 +316,30 @@ impl Agent {
         let before = used_here();
         let choices = self.config.watch.iter().map(|watch| &watch.choose);
         self.processes = choose::processes(choices);
+        let chosen: Vec<Process> = self.processes.iter().flatten().copied().collect();
+        let keys: Vec<&str> = self.tasks.iter().map(|task| task.key.as_str()).collect();
+        self.work.state.forget(&chosen, &keys);
         let took = used_here().saturating_sub(before);
         self.at.look = now + LOOK.max(took * SELDOM);
-        let living: Vec<Process> = self.processes.iter().flatten().copied().collect();
-        let keys: Vec<&str> = self.tasks.iter().map(|task| task.key.as_str()).collect();
-        self.work.state.forget(&living, &keys);
     }
 
     /// Says when the clock was set: files are not taken for old by one that is wrong.
     fn heed_clock(&mut self, now: Duration) {
-        let clock = clock();
-        let jump = clock.abs_diff(self.clock);
-        self.clock = clock;
-        if jump > JUMP.as_nanos() {
-            self.at.steady = now + STEADY;
-            tell!(
-                "the clock was set by {} s: for an hour no file is taken for old",
-                jump / 1_000_000_000
-            );
+        if let Some(seconds) = self.work.state.heed_clock(now, clock()) {
+            tell!("the clock was set by {seconds} s: for an hour no file is taken for old");
         }
     }
 
     fn tidy(&mut self, now: Duration) {
         let before = used_here();
         let oldest = SystemTime::now().checked_sub(self.config.keep_for);
-        let oldest = oldest.filter(|_| now >= self.at.steady);
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = parquet::plain(host.trim());
+        let oldest = oldest.filter(|_| self.work.state.steady(now) >= STEADY);
         let oldest = oldest.unwrap_or(SystemTime::UNIX_EPOCH);
-        let (stored, removed) = self.work.store.tidy(&host, oldest, self.config.keep_size);
+        let hosts = &mut self.work.state.hosts;
+        hosts.insert(host());
+        let (stored, removed) = (self.work.store).tidy(hosts, oldest, self.config.keep_size);
+        // There will be some of it.
+        hosts.insert(host());
         self.stored = stored;
         if removed > 0 {
             tell!(
@@ -346,10 +393,10 @@ impl Agent {
             Ok(new) => {
                 self.budget.set(new.cpu);
                 self.tasks = tasks::of(&new);
+                self.at.report = self.at.report.min(state::now() + new.report_every);
                 self.config = new;
                 self.processes = vec![Vec::new(); self.config.watch.len()];
                 self.triggers.clear();
-                self.met.clear();
                 self.at.look = Duration::ZERO;
                 tell!("{} was read again", self.path.display());
             }
@@ -359,7 +406,9 @@ impl Agent {
 
     /// Has all answers in the spool made tables.
     fn export_all(&mut self) {
-        while self.work.export_next(self.config.memory) {
+        let began = Instant::now();
+        let is_late = || interrupt::asked() && began.elapsed() > LAST;
+        while !is_late() && self.work.export_next(self.config.memory) {
             self.work.end();
         }
     }
@@ -378,12 +427,18 @@ impl Agent {
     /// Waits for a moment, or until somebody asks for its health.
     fn wait(&self) {
         let length = if self.work.is_under_way() { BUSY } else { IDLE };
-        let asked = self.health.as_ref().map(Health::descriptor);
+        let is_time = state::now() >= self.at.health;
+        let asked = self.health.as_ref().filter(|_| is_time);
+        let asked = asked.map(Health::descriptor);
         let mut asked: Vec<PollFd> = asked.into_iter().map(readable).collect();
-        let timeout = PollTimeout::try_from(length).unwrap_or(PollTimeout::ZERO);
-        // A signal ends it, too.
-        let _ = poll(&mut asked, timeout);
+        pause(&mut asked, length);
     }
+}
+
+/// Waits so long, or until one of these is ready. A signal ends it, too.
+fn pause(descriptors: &mut [PollFd<'_>], length: Duration) {
+    let timeout = PollTimeout::try_from(length).unwrap_or(PollTimeout::ZERO);
+    let _ = poll(descriptors, timeout);
 }
 
 fn readable(descriptor: BorrowedFd<'_>) -> PollFd<'_> {

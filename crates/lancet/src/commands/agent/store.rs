@@ -4,6 +4,7 @@
 //! An answer is written below `.agent/spool` first, and has its name there when it is whole; it is taken away when all of its tables are
 //! written. Their names are made of the answer, so one that is exported again, after a kill between the two, is there once all the same.
 
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,6 +26,8 @@ const ROOM: u64 = 8 << 20;
 const PROBE: usize = 256 << 10;
 /// How long answers of an agent that was killed are waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// So many files are removed at once, at most.
+const AT_ONCE: usize = 10_000;
 /// Between two looks whether they have ended.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -92,6 +95,11 @@ impl Store {
             _lock: lock,
         };
         for one in store.list(PART)? {
+            if fs::metadata(store.spool(&one, PART))?.len() == 0 {
+                // Nothing was answered yet.
+                store.drop(&one);
+                continue;
+            }
             fs::rename(store.spool(&one, PART), store.spool(&one, WHOLE))?;
         }
         Ok(store)
@@ -146,7 +154,10 @@ impl Store {
     pub fn keep(&self, one: &Spooled) -> io::Result<()> {
         let path = self.spool(one, PART);
         File::open(&path)?.sync_all()?;
-        fs::rename(path, self.spool(one, WHOLE))
+        fs::rename(path, self.spool(one, WHOLE))?;
+        // Some file systems have nothing to wait for, and refuse it.
+        let _ = File::open(self.own.join("spool")).and_then(|folder| folder.sync_all());
+        Ok(())
     }
 
     /// It is not wanted, or is in the tables.
@@ -170,52 +181,35 @@ impl Store {
         Ok(whole.file.sync_all()?)
     }
 
-    /// The files of tables whose names begin so, the oldest first, each with its size.
-    fn tables(&self, host: &str) -> Vec<(SystemTime, u64, PathBuf)> {
-        let folders = |path: &Path| -> Vec<PathBuf> {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|of| of.is_dir());
-            let entries =
-                entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
-            entries
-                .filter(is_folder)
-                .map(|entry| entry.path())
-                .collect()
-        };
-        let days = folders(&self.folder);
-        let days = days.iter().flat_map(|table| folders(table));
-        let mut all = Vec::new();
-        for entry in days
-            .filter_map(|day| fs::read_dir(day).ok())
-            .flatten()
-            .flatten()
+    /// The files of tables of these hosts.
+    fn tables(&self, hosts: &BTreeSet<String>) -> Tables {
+        let mut found = Tables::default();
+        for day in folders(&self.folder)
+            .iter()
+            .flat_map(|table| folders(table))
         {
-            let name = entry.file_name();
-            let is_ours = name.to_str().is_some_and(|name| {
-                name.strip_prefix(host)
-                    .is_some_and(|rest| rest.starts_with('-'))
-                    && name.ends_with(".parquet")
-            });
-            let of = entry.metadata().ok().filter(fs::Metadata::is_file);
-            if let (true, Some(of)) = (is_ours, of) {
-                all.push((
-                    of.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                    of.len(),
-                    entry.path(),
-                ));
+            for entry in fs::read_dir(day).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let host = name.to_str().and_then(host_of);
+                let Some(host) = host.and_then(|host| hosts.get(host)) else {
+                    continue;
+                };
+                if let Some(of) = entry.metadata().ok().filter(fs::Metadata::is_file) {
+                    let written = of.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                    found.add(host, written, of.len(), entry.path());
+                }
             }
         }
-        all.sort();
-        all
+        found
     }
 
-    /// Removes this host's files that are older than `oldest`, and the oldest of the others where all have more than `most` bytes. Returns
-    /// how many bytes are left, and how many files were removed.
-    pub fn tidy(&self, host: &str, oldest: SystemTime, most: u64) -> (u64, u64) {
-        let all = self.tables(host);
-        let mut size: u64 = all.iter().map(|(_, size, _)| size).sum();
+    /// Removes files of these hosts that are older than `oldest`, and the oldest of the others where all have more than `most` bytes. Hosts of
+    /// which there are no files are taken out of `hosts`. Returns how many bytes are left, and how many files were removed.
+    pub fn tidy(&self, hosts: &mut BTreeSet<String>, oldest: SystemTime, most: u64) -> (u64, u64) {
+        let found = self.tables(hosts);
+        let mut size = found.size;
         let mut removed = 0;
-        for (written, bytes, path) in all {
+        for (written, bytes, path) in found.oldest.into_sorted_vec() {
             if written >= oldest && size <= most {
                 break;
             }
@@ -226,8 +220,51 @@ impl Store {
                 let _ = path.parent().map(fs::remove_dir);
             }
         }
+        *hosts = found.hosts;
         (size, removed)
     }
+}
+
+/// What there is of tables.
+#[derive(Default)]
+struct Tables {
+    /// The oldest files, with their sizes.
+    oldest: BinaryHeap<(SystemTime, u64, PathBuf)>,
+    /// The bytes of all.
+    size: u64,
+    /// Whose they are.
+    hosts: BTreeSet<String>,
+}
+
+impl Tables {
+    fn add(&mut self, host: &str, written: SystemTime, bytes: u64, path: PathBuf) {
+        self.size += bytes;
+        if !self.hosts.contains(host) {
+            self.hosts.insert(host.to_owned());
+        }
+        self.oldest.push((written, bytes, path));
+        if self.oldest.len() > AT_ONCE {
+            self.oldest.pop();
+        }
+    }
+}
+
+/// The folders in a folder, but for hidden ones.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|of| of.is_dir());
+    let is_hidden = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+    entries
+        .filter(|entry| is_folder(entry) && !is_hidden(entry))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// The host in the name of a file of a table: `HOST-CAPTURE.parquet`. That of another host may begin with this one's name.
+fn host_of(name: &str) -> Option<&str> {
+    let (host, capture) = name.strip_suffix(".parquet")?.rsplit_once('-')?;
+    let is_capture = capture.len() == 32 && capture.bytes().all(|c| c.is_ascii_hexdigit());
+    is_capture.then_some(host)
 }
 
 /// Takes the lock of a folder.
@@ -244,7 +281,7 @@ fn locked(path: &Path) -> anyhow::Result<Flock<File>> {
             Err((_, error)) => return Err(error.into()),
         };
         let owner = fs::read_to_string(path).unwrap_or_default();
-        if let Some(owner) = process(&owner).filter(Process::is_there) {
+        if let Some(owner) = Process::of_key(&owner).filter(Process::is_there) {
             bail!("another agent has it, process {}", owner.pid);
         }
         // Its answers are being written by what it has started, which ends as soon as it has left its processes.
@@ -261,15 +298,6 @@ fn locked(path: &Path) -> anyhow::Result<Flock<File>> {
     lock.set_len(0)?;
     lock.write_all(own.unwrap_or_default().as_bytes())?;
     Ok(lock)
-}
-
-/// The process of a [`Process::key`].
-fn process(key: &str) -> Option<Process> {
-    let (pid, start) = key.split_once(':')?;
-    Some(Process {
-        pid: pid.parse().ok()?,
-        start: start.parse().ok()?,
-    })
 }
 
 #[cfg(test)]
@@ -338,18 +366,27 @@ mod tests {
                 .expect("a time");
             path
         };
-        let old = file("web-a.parquet", 300);
-        let mid = file("web-b.parquet", 200);
-        let new = file("web-c.parquet", 100);
-        let other = file("web2-d.parquet", 900);
+        let name = |host: &str, id: &str| format!("{host}-{}.parquet", id.repeat(32));
+        let old = file(&name("web", "a"), 300);
+        let mid = file(&name("before", "b"), 200);
+        let new = file(&name("web", "c"), 100);
+        let others = [name("web2", "d"), name("web-2", "e"), name("web", "x")];
+        let others = others.map(|name| file(&name, 900));
         let begin = SystemTime::UNIX_EPOCH;
-        assert_eq!(store.tidy("web", begin, 1000), (300, 0));
-        assert_eq!(store.tidy("web", begin, 250), (200, 1));
+        let hosts = |names: &[&str]| -> BTreeSet<String> {
+            names.iter().map(ToString::to_string).collect()
+        };
+        // What it has written under a name that the machine had is its own, too.
+        let mut ours = hosts(&["web", "before", "none"]);
+        assert_eq!(store.tidy(&mut ours, begin, 1000), (300, 0));
+        assert_eq!(ours, hosts(&["web", "before"]));
+        assert_eq!(store.tidy(&mut ours, begin, 250), (200, 1));
         assert!(!old.exists() && mid.exists());
-        assert_eq!(
-            store.tidy("web", now - Duration::from_secs(150), 1000),
-            (100, 1)
-        );
-        assert!(!mid.exists() && new.exists() && other.exists());
+        let young = now - Duration::from_secs(150);
+        assert_eq!(store.tidy(&mut ours, young, 1000), (100, 1));
+        assert!(!mid.exists() && new.exists());
+        assert_eq!(store.tidy(&mut ours, young, 1000), (100, 0));
+        assert_eq!(ours, hosts(&["web"]));
+        assert!(others.iter().all(|other| other.exists()));
     }
 }

@@ -50,18 +50,15 @@ fn parts(key: &str) -> (Option<&str>, &str) {
 /// Memory cannot be written to.
 pub fn report(state: &mut State, now: &Now) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    let at = wall();
-    // Where the clock was set back, it took no time.
-    let began = state.told_at.min(at);
-    let took = at - began;
+    let [passed, budget] = state.passed.map(|micros| micros.saturating_mul(1000));
     let [sum, told] = state.used;
     used(
         &mut out,
         Used {
-            began_at_ns: began,
-            took_ns: took,
+            began_at_ns: wall().saturating_sub(passed),
+            took_ns: passed,
             cpu_ns: sum.saturating_sub(told).saturating_mul(1000),
-            budget_ns: (took as f64 * now.config.cpu) as u64,
+            budget_ns: budget,
             memory: now.memory,
             memory_budget: now.config.memory,
             stored: now.stored,
@@ -72,8 +69,11 @@ pub fn report(state: &mut State, now: &Now) -> std::io::Result<Vec<u8>> {
         (key.clone(), sum.since(&told))
     };
     let mut rows: BTreeMap<String, Sum> = state.sums.iter().map(more).collect();
-    // Of what is no more asked for there is nothing to tell.
-    rows.retain(|key, sum| !sum.is_nothing() || now.tasks.iter().any(|task| task.key == *key));
+    // Each task has a row, so that what was used is told where nothing else is; what is not in the configuration any more has its last one.
+    rows.retain(|_, sum| !sum.is_nothing());
+    for task in now.tasks {
+        rows.entry(task.key.clone()).or_default();
+    }
     state.sums.retain(|key, _| rows.contains_key(key));
     for (key, sum) in &rows {
         let (service, command) = parts(key);
@@ -94,15 +94,8 @@ pub fn report(state: &mut State, now: &Now) -> std::io::Result<Vec<u8>> {
     }
     let json = FORMS.iter().find(|form| form.is_json());
     Losses::default().end_records(&mut out, json.expect("it is one of them"))?;
-    is_told(state, at);
+    state.is_told();
     Ok(out)
-}
-
-/// Notes that all that is known is told.
-pub fn is_told(state: &mut State, at: u64) {
-    state.told = state.sums.clone();
-    state.used[1] = state.used[0];
-    state.told_at = at;
 }
 
 /// Its health.
@@ -144,6 +137,12 @@ pub fn health(state: &State, now: &Now) -> String {
         "1: there is no room for answers, and captures are shed",
         full,
     );
+    of_tasks(&mut text, state, now);
+    text.into_text()
+}
+
+/// What is chosen, and what has become of captures.
+fn of_tasks(text: &mut Text, state: &State, now: &Now) {
     text.figure("processes", "gauge", "Processes that are chosen");
     for (watch, count) in now.config.watch.iter().zip(&now.processes) {
         text.value(
@@ -172,5 +171,4 @@ pub fn health(state: &State, now: &Now) -> String {
             text.value("captures_total", &labels, count);
         }
     }
-    text.into_text()
 }

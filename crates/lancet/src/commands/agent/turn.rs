@@ -89,11 +89,12 @@ impl Turn<'_> {
         (next, shed)
     }
 
-    /// Which process of a choice is looked at next: one that was not yet, or longest ago.
+    /// Which process of a choice is looked at next: the one that has waited longest since it was looked at, or began. So those that come and go
+    /// quickly do not keep the others from it.
     pub fn process(&self, task: &Task, watch: usize, state: &State) -> Option<Process> {
         let all = self.processes.get(watch)?.iter();
-        all.min_by_key(|process| state.last(&task.key, process))
-            .copied()
+        let since = |process: &&Process| state.last(&task.key, process).unwrap_or(process.began());
+        all.min_by_key(since).copied()
     }
 
     /// Counts the whole intervals that a task has waited.
@@ -104,12 +105,8 @@ impl Turn<'_> {
             return None;
         }
         state.put_off(&task.key, since + task.every * times);
-        let sum = state.sum(&task.key);
-        let (count, why) = match self.is_full {
-            true => (&mut sum.shed_for_disk, Why::Disk),
-            false => (&mut sum.shed_for_cpu, Why::Cpu),
-        };
-        *count += u64::from(times);
+        let why = if self.is_full { Why::Disk } else { Why::Cpu };
+        *state.sum(&task.key).shed(why) += u64::from(times);
         Some(why)
     }
 }
@@ -167,6 +164,10 @@ mod tests {
             (None, vec![])
         );
         let found = turn(161, &rich, &both, false).next(&mut state, &[]);
+        assert_eq!(found, (next(profile, Some(one)), vec![]));
+        // One that has come since waits shorter.
+        let with_new = [vec![one, Process { pid: 9, start: 500 }]];
+        let found = turn(161, &rich, &with_new, false).next(&mut state, &[]);
         assert_eq!(found, (next(profile, Some(one)), vec![]));
         // A condition that is met goes before all, with what there is of processor time.
         let met = [(heap, two)];

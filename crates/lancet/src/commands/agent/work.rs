@@ -9,14 +9,17 @@ use super::job::{Done, Ended, Job, Running};
 use super::state::{self, State};
 use super::store::{Spooled, Store};
 use super::tasks::Task;
-use super::told;
 use super::turn::Why;
+use crate::commands::export::NOTHING;
 use crate::exit::{EXCEEDED, LOST};
 
 /// The command whose answers the agent writes itself.
 const OWN: &str = "agent";
 /// The service that they are of.
 const SERVICE: &str = "lancet-agent";
+
+/// How much later a process is looked at again whose condition was met, where that has failed.
+const AGAIN: Duration = Duration::from_secs(600);
 
 /// What is under way, and what it is done with.
 pub struct Work {
@@ -63,10 +66,11 @@ impl Work {
             .iter()
             .any(|one| one.command == OWN && one.number >= state.next)
         {
-            told::is_told(&mut state, told::wall());
+            state.is_told();
         }
         let last = waiting.iter().map(|one| one.number + 1).max();
         state.next = state.next.max(last.unwrap_or(0));
+        state.forget_tried(|answer| waiting.iter().any(|one| one.number == answer));
         Work {
             store,
             state,
@@ -93,8 +97,14 @@ impl Work {
         self.has_failed
     }
 
-    /// Begins a capture. `of` are the service and the release.
-    pub fn begin(&mut self, task: &Task, process: Option<Process>, of: (&str, &str)) {
+    /// Begins a capture, which may use so much processor time. `of` are the service and the release.
+    pub fn begin(
+        &mut self,
+        task: &Task,
+        process: Option<Process>,
+        cpu: Duration,
+        of: (&str, &str),
+    ) {
         if !self.look_for_room() {
             return;
         }
@@ -108,6 +118,10 @@ impl Work {
         self.state.put_off(&task.key, now + task.every);
         if let Some(process) = &process {
             self.state.took(&task.key, process, now);
+            if task.when.is_some() {
+                self.state
+                    .put_off_process(&task.key, process, now + task.every);
+            }
         }
         let out = match self.store.begin(&answer) {
             Ok(out) => out,
@@ -120,6 +134,8 @@ impl Work {
             out: Some(out),
             lasts: task.lasts,
             memory: task.memory,
+            cpu: Some(cpu),
+            process,
         };
         let key = task.key.clone();
         let what = What::Capture {
@@ -127,7 +143,16 @@ impl Work {
             process,
             answer,
         };
-        self.running = Some((Running::start(job), what));
+        // A kill amid it must not have it begun again at once.
+        self.save();
+        self.start(job, what);
+    }
+
+    fn start(&mut self, job: Job, what: What) {
+        match Running::start(job) {
+            Ok(running) => self.running = Some((running, what)),
+            Err(error) => self.ended(what, Err(error)),
+        }
     }
 
     /// The number of the next answer.
@@ -136,12 +161,14 @@ impl Work {
         self.state.next - 1
     }
 
-    /// Begins to make tables of the oldest answer in the spool, with so much memory; whether there is one.
+    /// Begins to make tables of the oldest answer in the spool that may be tried, with so much memory; whether there is one.
     pub fn export_next(&mut self, memory: u64) -> bool {
         if self.is_full {
             return false;
         }
-        let Some(answer) = self.store.waiting().into_iter().next() else {
+        let now = state::now();
+        let mut waiting = self.store.waiting().into_iter();
+        let Some(answer) = waiting.find(|one| self.state.may_try(one.number, now)) else {
             return false;
         };
         let mut words = vec![
@@ -159,8 +186,10 @@ impl Work {
             out: None,
             lasts: Duration::ZERO,
             memory,
+            cpu: None,
+            process: None,
         };
-        self.running = Some((Running::start(job), What::Export(answer)));
+        self.start(job, What::Export(answer));
         true
     }
 
@@ -187,7 +216,10 @@ impl Work {
         let Some((running, what)) = self.running.take() else {
             return;
         };
-        let done = running.end();
+        self.ended(what, running.end());
+    }
+
+    fn ended(&mut self, what: What, done: io::Result<Done>) {
         match what {
             What::Export(answer) => self.exported(&answer, done),
             What::Capture {
@@ -212,28 +244,49 @@ impl Work {
             let sum = self.state.sum(key);
             sum.cpu = sum.cpu.saturating_add(cost);
             sum.memory = sum.memory.max(done.memory);
-            if done.ended_for == Some(Ended::Memory) {
-                sum.shed_for_memory += 1;
-                self.say_shed_of(key, Why::Memory);
-            }
         }
-        let was_cut = matches!(&done, Ok(done) if done.ended_for == Some(Ended::Memory));
+        let cut_for = match done.as_ref().map(|done| done.ended_for) {
+            Ok(Some(Ended::Memory)) => Some(Why::Memory),
+            Ok(Some(Ended::Cpu)) => Some(Why::Cpu),
+            _ => None,
+        };
+        if let Some(why) = cut_for {
+            self.shed(key, why);
+        }
         match self.outcome(process, answer, done) {
             Outcome::Kept => return,
-            Outcome::Failed(why) => self.fail(key, process, &why),
-            // It is counted.
-            Outcome::Shed(Why::Memory) if was_cut => {}
-            Outcome::Shed(why) => {
-                let sum = self.state.sum(key);
-                *match why {
-                    Why::Cpu => &mut sum.shed_for_cpu,
-                    Why::Memory => &mut sum.shed_for_memory,
-                    Why::Disk => &mut sum.shed_for_disk,
-                } += 1;
-                self.say_shed_of(key, why);
+            Outcome::Failed(why) => {
+                self.look_again(key, process);
+                self.fail(key, process, &why);
             }
+            Outcome::Shed(Why::Disk) => {
+                self.look_again(key, process);
+                self.shed(key, Why::Disk);
+            }
+            // It is counted.
+            Outcome::Shed(why) if cut_for == Some(why) => {}
+            Outcome::Shed(why) => self.shed(key, why),
         }
         self.store.drop(answer);
+    }
+
+    /// A process whose condition was met is looked at again soon, because it was not.
+    fn look_again(&mut self, key: &str, process: Option<Process>) {
+        let soon = state::now() + AGAIN;
+        if let Some(process) = process.filter(|one| self.state.not_before(key, one) > soon) {
+            self.state.put_off_process(key, &process, soon);
+        }
+    }
+
+    /// Counts a process whose condition was met and that nobody has looked at.
+    pub fn give_up(&mut self, key: &str) {
+        let why = if self.is_full { Why::Disk } else { Why::Cpu };
+        self.shed(key, why);
+    }
+
+    fn shed(&mut self, key: &str, why: Why) {
+        *self.state.sum(key).shed(why) += 1;
+        self.say_shed_of(key, why);
     }
 
     /// What has become of a capture; what is kept is whole in the spool then.
@@ -245,7 +298,7 @@ impl Work {
     ) -> Outcome {
         let done = match done {
             Ok(done) => done,
-            Err(error) => return Outcome::Failed(format!("lancet cannot be started: {error}")),
+            Err(error) => return Outcome::Failed(error.to_string()),
         };
         let now = process.and_then(|process| Process::of(process.pid));
         if now.is_some() && now != process {
@@ -253,10 +306,12 @@ impl Work {
         }
         let is = |code: u8| done.code == Some(code.into());
         let kept = match () {
+            () if done.ended_for == Some(Ended::Size) => Err(io::Error::other(done.why())),
             () if is(0) || is(LOST) => self.store.keep(answer),
             () if is(EXCEEDED) || done.ended_for == Some(Ended::Memory) => {
                 return Outcome::Shed(Why::Memory);
             }
+            () if done.ended_for == Some(Ended::Cpu) => return Outcome::Shed(Why::Cpu),
             () => Err(io::Error::other(done.why())),
         };
         match kept {
@@ -269,7 +324,8 @@ impl Work {
     fn exported(&mut self, answer: &Spooled, done: io::Result<Done>) {
         let key = key(answer);
         let is_own = answer.command == OWN;
-        let (is_done, why) = match &done {
+        let was_short = matches!(&done, Ok(done) if done.ended_for == Some(Ended::Memory));
+        let (code, why) = match &done {
             Ok(done) => {
                 let cost = u64::try_from(done.cpu.as_micros()).unwrap_or(u64::MAX);
                 if !is_own {
@@ -277,13 +333,22 @@ impl Work {
                     *self.state.cost.entry(key.clone()).or_default() += cost;
                     self.state.sum(&key).cpu += cost;
                 }
-                let codes = [Some(0), Some(LOST.into())];
-                (codes.contains(&done.code), done.why())
+                (done.code, done.why())
             }
-            Err(error) => (false, error.to_string()),
+            Err(error) => (None, error.to_string()),
         };
+        let is_done = [Some(0), Some(LOST.into())].contains(&code);
         if !is_done && !self.look_for_room() {
             // It stays in the spool until there is.
+            return;
+        }
+        // With a signal, for want of memory or of room it may go otherwise the next time; where no answer is there, it would not.
+        let may_go = !is_done && why != NOTHING;
+        if may_go && let Some(times) = self.state.try_again(answer.number, state::now()) {
+            self.has_failed = true;
+            if times == 1 {
+                tell!("tables of {key} could not be written, and are tried again: {why}");
+            }
             return;
         }
         match is_done {
@@ -292,6 +357,7 @@ impl Work {
                 self.state.sum(&key).done += 1;
                 self.said.remove(&key);
             }
+            false if was_short => self.shed(&key, Why::Memory),
             false if is_own => tell!("what became of captures cannot be told: {why}"),
             false => self.fail(&key, None, &why),
         }
@@ -321,12 +387,13 @@ impl Work {
     fn say_shed_of(&mut self, key: &str, why: Why) {
         // That there is no room was said for all.
         if why != Why::Disk && self.said_shed.insert((key.to_owned(), why)) {
-            let (want, key_of) = match why {
-                Why::Memory => ("memory", "memory"),
-                _ => ("processor time", "cpu"),
+            let (want, budget) = match why {
+                Why::Memory if key.ends_with("/heap") => ("memory", "`memory` of [watch.heap] in"),
+                Why::Memory => ("memory", "`memory` of"),
+                _ => ("processor time", "`cpu` of"),
             };
             tell!(
-                "captures of {key} are shed for want of {want}: the budget is `{key_of}` of the configuration"
+                "captures of {key} are shed for want of {want}: the budget is {budget} the configuration"
             );
         }
     }

@@ -35,6 +35,13 @@ pub struct Unit {
     length: Duration,
 }
 
+impl Unit {
+    /// How long it is.
+    pub fn length(&self) -> Duration {
+        self.length
+    }
+}
+
 const UNITS: [(&[&str], Unit); 3] = [
     (
         &["s", "sec"],
