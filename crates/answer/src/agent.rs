@@ -24,9 +24,9 @@ pub enum Record<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Used {
-    /// When it told last.
+    /// When that begins of which it tells: what it told before is not in it, nor is time in which it did not run.
     pub began_at_ns: u64,
-    /// How long that is ago.
+    /// How long it has run since.
     pub took_ns: u64,
     /// The processor time that was used.
     pub cpu_ns: u64,

@@ -294,6 +294,9 @@ impl Agent {
         let of = watch.map(|watch| (watch.service(), watch.release()));
         let most = self.budget.most_of_one(task.when.is_some());
         self.work.begin(task, process, most, of.unwrap_or_default());
+        if had_condition && self.work.is_full() {
+            self.work.give_up(&task.key);
+        }
     }
 
     /// Counts the processor time that was used.

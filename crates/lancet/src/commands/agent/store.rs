@@ -232,7 +232,7 @@ struct Tables {
     oldest: BinaryHeap<(SystemTime, u64, PathBuf)>,
     /// The bytes of all.
     size: u64,
-    /// Whose they are.
+    /// The hosts that have one.
     hosts: BTreeSet<String>,
 }
 

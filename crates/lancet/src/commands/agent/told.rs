@@ -172,3 +172,48 @@ fn of_tasks(text: &mut Text, state: &State, now: &Now) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tasks;
+    use super::*;
+
+    #[test]
+    fn each_task_has_a_row_and_what_was_told_is_not_told_again() {
+        let text = "folder = '/f'\n[[watch]]\nname = 'a'\nchoose = { port = 80 }\n[watch.profile]\n[tune]\n";
+        let config: Config = crate::cli::written::parsed(text).expect("a configuration");
+        let tasks = tasks::of(&config);
+        let now = Now {
+            config: &config,
+            tasks: &tasks,
+            processes: vec![0],
+            memory: 1,
+            is_full: false,
+            stored: 2,
+        };
+        let mut state = State::default();
+        let mut told = || {
+            let text = report(&mut state, &now).expect("memory");
+            let records = text
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty());
+            let records = records.map(|line| serde_json::from_slice(line).expect("JSON"));
+            let records: Vec<serde_json::Value> = records.collect();
+            (state.passed, state.used, state.sum("gone/mem").done) = ([7, 3], [5, 5], 1);
+            records
+        };
+        let kinds = |records: &[serde_json::Value]| -> Vec<String> {
+            let commands = records.iter().map(|record| record["command"].as_str());
+            commands.flatten().map(str::to_owned).collect()
+        };
+        // Nothing has come to pass.
+        assert_eq!(kinds(&told()), ["profile", "tune"]);
+        let second = told();
+        assert_eq!(kinds(&second), ["profile", "mem", "tune"]);
+        assert_eq!(second[0]["took_ns"], 7000);
+        assert_eq!(second[0]["budget_ns"], 3000);
+        assert_eq!(second[0]["cpu_ns"], 0);
+        // What is not in the configuration any more was told.
+        assert_eq!(kinds(&told()), ["profile", "tune"]);
+    }
+}
