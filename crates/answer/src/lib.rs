@@ -20,6 +20,7 @@
 //!
 //! Only `report` knows them; they know nobody.
 
+pub mod agent;
 pub mod calls;
 pub mod heap;
 pub mod losses;

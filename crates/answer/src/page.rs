@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::{calls, heap, mem, patch, profile, rss, stack, syscalls, tune};
+use crate::{agent, calls, heap, mem, patch, profile, rss, stack, syscalls, tune};
 use wrapped::wrapped;
 
 /// What the page says before all commands.
@@ -112,6 +112,12 @@ fn all() -> All {
             "`lancet tune`",
             include_str!("tune.rs"),
             variants::<tune::Record>(made),
+        ),
+        command(
+            "agent",
+            "`lancet agent`",
+            include_str!("agent.rs"),
+            variants::<agent::Record>(made),
         ),
     ];
     let mut defs = made.take_definitions(true);
@@ -410,7 +416,7 @@ fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A record of lancet's JSON",
-        "description": "One line of the output of any command; #/$defs/mem, heap, rss (lancet heap --rss), calls, syscalls, stack, profile, patch and tune are the records of one.",
+        "description": "One line of the output of any command; #/$defs/mem, heap, rss (lancet heap --rss), calls, syscalls, stack, profile, patch, tune and agent are the records of one.",
         "anyOf": any,
         "$defs": defs,
     })

@@ -49,6 +49,8 @@ const SIZES: &[&str] = &[
     "in_malloc",
     "largest",
     "mapped",
+    "memory",
+    "memory_budget",
     "page_tables",
     "parts",
     "pss",
@@ -61,6 +63,7 @@ const SIZES: &[&str] = &[
     "rss",
     "scanned",
     "size",
+    "stored",
     "swap",
     "system",
     "thread_stacks",
@@ -112,11 +115,11 @@ mod tests {
 
     /// Fields that are counts in every record whose bytes [`SIZES_OF`] does not name.
     const COUNTS: &str = "alive arenas before_closed born buckets calls came came_unseen capacity checks classes closed_unseen count cut \
-        damaged dead definitions depth dispatchers dynamic empty_pages empty_pages_before ended errors events failed fibers finalizers \
+        damaged dead definitions depth dispatchers done dynamic empty_pages empty_pages_before ended errors events failed fibers finalizers \
         foreign free free_chunks freed_pages frames frozen functions garbage_cycles garbage_objects gone gone_objects grew growing heaps \
         holds_up idle in_cycles kept larger left left_out length limit live looks lost mapped_chunks mapped_chunks_said more new new_objects \
         now_live objects objects_before old on on_more open opened overruns own pages percent queued ran references returned roots rows same \
-        samples seen shrank slept sockets sparse_pages total unnamed unread_pages unsure untold used verdicts allocated before waited";
+        samples seen shed_for_cpu shed_for_disk shed_for_memory shrank slept sockets sparse_pages total unnamed unread_pages unsure untold used verdicts allocated before waited";
 
     /// The names of all fields that are numbers, in the schema.
     fn numbers(schema: &Value, names: &mut BTreeSet<String>) {

@@ -9,6 +9,7 @@ pub mod format;
 pub mod guess;
 pub mod size;
 mod symptoms;
+pub mod written;
 pub mod wrong;
 
 use clap::Parser;

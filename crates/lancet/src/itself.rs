@@ -1,6 +1,7 @@
-//! Another lancet of our own: how it is started, asked to end, and waited for. Used by `commands::companion`, `commands::demo` and
-//! `commands::mcp`.
+//! Another lancet of our own: how it is started, asked to end, and waited for. Used by `commands::companion`, `commands::demo`,
+//! `commands::mcp` and others.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -21,6 +22,18 @@ const MOST_SAID: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long one that was asked to end may take to leave its processes.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// A command, and how it is run.
+pub struct Run<'a> {
+    /// Its command line.
+    pub words: &'a [String],
+    /// What takes its standard output; `None`: the beginning of that is kept.
+    pub out: Option<File>,
+    /// How long it may take.
+    pub most: Duration,
+    /// Is asked again and again, with its process id, whether it is to end before it is done.
+    pub is_over: &'a dyn Fn(i32) -> bool,
+}
 
 /// What it has answered.
 pub struct Answer {
@@ -85,17 +98,17 @@ pub fn ends_within(
     }
 }
 
-/// Runs a command with these words to its end. After `most`, or when `is_over` says so, it is asked to end, and its answer is what it knew.
+/// Runs a command to its end. After `most`, or when `is_over` says so, it is asked to end, and its answer is what it knew.
 /// Where we are killed it is asked, too, so that it leaves its processes.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(words: &[String], most: Duration, is_over: &dyn Fn() -> bool) -> io::Result<Answer> {
+pub fn run(run: Run) -> io::Result<Answer> {
     let mut command = command();
     command
-        .args(words)
+        .args(run.words)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(run.out.map_or_else(Stdio::piped, Stdio::from))
         .stderr(Stdio::piped())
         // The Ctrl-C of a terminal is ours, and we pass it on: where we ignore it (a script in the background) it would end this one.
         .process_group(0);
@@ -106,7 +119,7 @@ pub fn run(words: &[String], most: Duration, is_over: &dyn Fn() -> bool) -> io::
     let mut child = command.spawn()?;
     let out = first_of(child.stdout.take());
     let said = last_of(child.stderr.take());
-    let (status, is_cut_short) = ended(&mut child, most, is_over)?;
+    let (status, is_cut_short) = ended(&mut child, run.most, run.is_over)?;
     Ok(Answer {
         code: status.code(),
         is_cut_short,
@@ -119,13 +132,14 @@ pub fn run(words: &[String], most: Duration, is_over: &dyn Fn() -> bool) -> io::
 fn ended(
     child: &mut Child,
     most: Duration,
-    is_over: &dyn Fn() -> bool,
+    is_over: &dyn Fn(i32) -> bool,
 ) -> io::Result<(ExitStatus, bool)> {
+    let pid = child.id() as i32;
     let began = Instant::now();
     let mut asked: Option<Instant> = None;
     while !ends_within(child, LOOK, &mut || {})? {
         match asked {
-            None if is_over() || began.elapsed() >= most => {
+            None if is_over(pid) || began.elapsed() >= most => {
                 ask_to_end(child);
                 asked = Some(Instant::now());
             }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it writes |
 //! |---|---|
+//! | [`agent`] | what the agent of a host tells of itself |
 //! | [`calls`] | calls as lines, tables, JSON, and as ltrace prints them |
 //! | [`heap`] | who keeps what alive in a heap snapshot: a table, JSON, an HTML page, flame graphs, dump_all, heapsnapshot |
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
@@ -27,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod calls;
 mod columns;
 pub mod figures;

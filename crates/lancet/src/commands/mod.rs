@@ -5,6 +5,7 @@
 //! [`watching`](crate::watching). What a command finds is written by the folder
 //! of its name in the crate `report`.
 
+mod agent;
 pub mod calls;
 mod companion;
 mod completions;
@@ -71,6 +72,7 @@ impl Command {
             Self::Profile(args) => args.file.is_none() && args.diff.is_none(),
             Self::Heap(args) => args.pid.is_some(),
             Self::Tune(args) => args.root.is_none(),
+            Self::Agent(_) => true,
             _ => false,
         }
     }
@@ -105,6 +107,8 @@ commands! {
     Demo(demo::DemoArgs) => demo::run,
     /// Write saved answers as Parquet files, for questions to many of them
     Export(export::ExportArgs) => export::run,
+    /// Look at the processes of this host again and again, at low cost, and keep the answers for fleet
+    Agent(agent::AgentArgs) => agent::run,
     /// Ask the answers of many hosts: what leaks, what is slow, what differs?
     Fleet(fleet::FleetArgs) => fleet::run,
     /// Serve an assistant by the Model Context Protocol, on standard input and output

@@ -3,7 +3,7 @@
 
 use crate::{failure, reserve};
 use process::asked::SIGNAL;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 extern "C" fn note(signal: libc::c_int) {
     SIGNAL.store(signal, Ordering::Relaxed);
@@ -47,6 +47,29 @@ pub fn catch() {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
+}
+
+/// SIGHUP has asked for the configuration to be read again.
+static AGAIN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_again(_: libc::c_int) {
+    AGAIN.store(true, Ordering::Relaxed);
+}
+
+/// Has SIGHUP ask from now on for the configuration to be read again, and not for the end. It does so where it was ignored, too: who sends it
+/// to a service means this.
+pub fn catch_again() {
+    // SAFETY: a live record; the handler does one atomic store. Without SA_RESTART, so that waiting ends.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note_again as *const () as usize;
+        libc::sigaction(libc::SIGHUP, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// Whether it was asked since the last time.
+pub fn asked_again() -> bool {
+    AGAIN.swap(false, Ordering::Relaxed)
 }
 
 extern "C" fn ignore(_: libc::c_int) {}

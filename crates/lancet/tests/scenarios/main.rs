@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agent;
 mod demo;
 mod first_ended;
 mod forms;

@@ -19,7 +19,7 @@ const ANSWERS: &[(&str, &str)] = &[
 ];
 
 /// A folder in which `python3` is one that has DuckDB, and no `duckdb` is.
-fn engine() -> Option<PathBuf> {
+pub fn engine() -> Option<PathBuf> {
     let program = rival("parquet", "duckdb")?;
     Some(program.parent()?.parent()?.join("duckdb/bin"))
 }

@@ -69,6 +69,7 @@ const FACTS: &[&str] = &[
     "sum",
     "summary",
     "total",
+    "used",
     "verdict",
 ];
 

@@ -159,7 +159,12 @@ fn place(demo: &Demo, mark: &str) -> String {
 fn show(sink: &mut Sink, server: &Server, step: &Step) -> anyhow::Result<u8> {
     writeln!(sink.out, "$ lancet {}", step.words.join(" "))?;
     sink.out.flush()?;
-    let answer = itself::run(&step.words, MOST, &interrupt::asked)?;
+    let answer = itself::run(itself::Run {
+        words: &step.words,
+        out: None,
+        most: MOST,
+        is_over: &|_| interrupt::asked(),
+    })?;
     let folder = server
         .script
         .parent()

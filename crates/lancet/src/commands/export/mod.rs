@@ -4,4 +4,4 @@ mod args;
 mod run;
 
 pub use args::ExportArgs;
-pub use run::run;
+pub use run::{NOTHING, run};

@@ -31,6 +31,9 @@ struct Written {
     rows: u64,
 }
 
+/// What is said where no table was made, because there was no answer.
+pub const NOTHING: &str = "nothing was exported";
+
 /// Runs `lancet export` and returns the exit code.
 pub fn run(args: ExportArgs) -> anyhow::Result<u8> {
     let given = Given {
@@ -53,7 +56,7 @@ pub fn run(args: ExportArgs) -> anyhow::Result<u8> {
         }
     }
     if written.files == 0 {
-        bail!("nothing was exported");
+        bail!("{NOTHING}");
     }
     let text = format!(
         "{} {} in {} {} below {}\n",

@@ -14,7 +14,7 @@ mod browse;
 mod ledger;
 mod live;
 mod run;
-mod when;
+pub mod when;
 
 pub use args::HeapArgs;
 pub use run::run;

@@ -1,4 +1,5 @@
-//! `--when`: waits until a process has so much in memory, or grows so fast. Used by `args`, `run` and `live`.
+//! `--when`: waits until a process has so much in memory, or grows so fast. Used by `args`, `run`, `live` and
+//! `commands::agent::triggers`.
 //!
 //! `/proc/PID/statm` is read four times a second, which costs some 20 µs each; the process is not touched. Its end is seen by a pidfd.
 
@@ -32,6 +33,13 @@ pub enum When {
 pub struct Unit {
     name: &'static str,
     length: Duration,
+}
+
+impl Unit {
+    /// How long it is.
+    pub fn length(&self) -> Duration {
+        self.length
+    }
 }
 
 const UNITS: [(&[&str], Unit); 3] = [
@@ -91,7 +99,8 @@ impl std::fmt::Display for When {
 }
 
 /// What a process had in memory so far.
-struct Watch {
+#[derive(Debug)]
+pub struct Watch {
     when: When,
     /// With the times of the looks, no older than the unit.
     looks: VecDeque<(Instant, u64)>,
@@ -99,8 +108,17 @@ struct Watch {
 }
 
 impl Watch {
+    /// Nothing was seen yet.
+    pub fn new(when: When) -> Self {
+        Watch {
+            when,
+            looks: VecDeque::new(),
+            most: 0,
+        }
+    }
+
     /// Takes a look; whether it is what is waited for.
-    fn is_met(&mut self, now: Instant, bytes: u64) -> bool {
+    pub fn is_met(&mut self, now: Instant, bytes: u64) -> bool {
         self.most = self.most.max(bytes);
         match self.when {
             When::Above(limit) => bytes > limit,
@@ -136,11 +154,7 @@ pub fn wait(pid: i32, when: When, limit: Option<Duration>) -> anyhow::Result<()>
     })?;
     interrupt::catch();
     let began = Instant::now();
-    let mut watch = Watch {
-        when,
-        looks: VecDeque::new(),
-        most: 0,
-    };
+    let mut watch = Watch::new(when);
     let Some(bytes) = resident_now(pid) else {
         return Err(explain(Error::NoSuchProcess(pid)));
     };
@@ -204,11 +218,7 @@ mod tests {
     fn growth_is_from_the_least_within_the_unit() {
         let began = Instant::now();
         let met = |looks: &[(u64, u64)]| {
-            let mut watch = Watch {
-                when: When::Growth(100, UNITS[1].1),
-                looks: VecDeque::new(),
-                most: 0,
-            };
+            let mut watch = Watch::new(When::Growth(100, UNITS[1].1));
             let mut looks = looks.iter();
             looks.position(|(second, bytes)| {
                 watch.is_met(began + Duration::from_secs(*second), *bytes)

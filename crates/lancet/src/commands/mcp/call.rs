@@ -54,7 +54,12 @@ impl Bounds {
     ) -> Answer {
         let asked = self.asked(tool, arguments)?;
         let most = asked.watches + PATIENCE;
-        let answer = itself::run(&asked.words, most, is_over);
+        let answer = itself::run(itself::Run {
+            words: &asked.words,
+            out: None,
+            most,
+            is_over: &|_| is_over(),
+        });
         let answer = answer.map_err(|error| format!("lancet cannot be started: {error}"))?;
         match asked.process {
             Some(process) if has_another(&process) => Err(format!(

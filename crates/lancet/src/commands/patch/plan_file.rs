@@ -11,19 +11,15 @@
 //! new = "total"           # the function's own name if nothing is said
 //! ```
 
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use patch::Request;
-use process::modules::open_regular;
 use serde::Deserialize;
 
 use crate::cli::duration::parse;
-
-/// Bytes of a plan that are read, at most.
-const LARGEST: u64 = 1 << 20;
+use crate::cli::written;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,28 +54,13 @@ pub struct PlanFile {
 
 /// Reads a plan from a regular file.
 pub fn read(path: &Path) -> anyhow::Result<PlanFile> {
-    let mut text = String::new();
-    let read = open_regular(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
-    read.with_context(|| format!("{} cannot be read", path.display()))?;
-    // The beginning of a longer one may be a plan too, with fewer functions.
-    if text.len() as u64 > LARGEST {
-        anyhow::bail!(
-            "{} is no plan: it is larger than {} KiB",
-            path.display(),
-            LARGEST >> 10
-        );
-    }
+    let text = written::text(path, "plan")?;
     let folder = path.parent().unwrap_or(Path::new(""));
     parsed(&text, folder).with_context(|| format!("{} is no plan", path.display()))
 }
 
 fn parsed(text: &str, folder: &Path) -> anyhow::Result<PlanFile> {
-    let written: Written = toml::from_str(text).map_err(|error| {
-        let before = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-        let line = error.span().map(|span| before(span.start) + 1);
-        let line = line.map_or_else(String::new, |line| format!("line {line}: "));
-        anyhow::anyhow!("{line}{}", error.message().replace('\n', "; "))
-    })?;
+    let written: Written = written::parsed(text)?;
     let time = |text: &Option<String>| {
         let text = text.as_deref();
         text.map(|text| parse(text).map_err(anyhow::Error::msg))

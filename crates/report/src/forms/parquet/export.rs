@@ -176,7 +176,7 @@ fn name(captures: &Rows) -> String {
 }
 
 /// A name of a machine as part of a file's name.
-fn plain(host: &str) -> String {
+pub fn plain(host: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let text = host.chars().take(64);
     let text: String = text.map(|c| if is_plain(c) { c } else { '_' }).collect();

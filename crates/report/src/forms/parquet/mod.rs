@@ -20,6 +20,6 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-pub use export::{File, Flaw, answers};
+pub use export::{File, Flaw, answers, plain};
 pub(super) use form::FORM;
 pub use rows::Given;

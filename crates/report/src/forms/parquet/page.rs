@@ -12,7 +12,7 @@ Made from the types by a test: `LANCET_WRITE_DOCS=1 cargo test -p lancet-report 
 
 `--format parquet -o FILE` writes the rows of one answer, which are one table: `mem` writes `alloc_agg`, `heap` `heap_class`, `calls` (`-c`)
 `call_agg`, `syscalls` (`-c`) `syscall_agg`, `profile` `sample`, `tune` `tune_fact`. `lancet export FILE… -o DIR` writes all tables of answers that
-were saved with `--json`, and of profiles that were saved with `--save`:
+were saved with `--json`, and of profiles that were saved with `--save`; `lancet agent` writes the same:
 
     DIR/TABLE/dt=YYYY-MM-DD/HOST-CAPTURE.parquet
 

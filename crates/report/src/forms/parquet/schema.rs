@@ -3,6 +3,8 @@
 //!
 //! This list is all there is to say of a table: rows are made by it, files are written by it, and `docs/schema.md` is made of it by a test.
 
+mod machine;
+
 /// The number of the schema, which each file has in its metadata as `lancet.schema`, and table `capture` as a column. It rises when a table or a
 /// column goes away or changes its meaning; new ones may come without that.
 pub(super) const SCHEMA: i64 = 1;
@@ -202,7 +204,7 @@ pub(super) static STACK: Table = Table {
 };
 
 /// The tables of the commands.
-pub(super) static TABLES: [&Table; 6] = [
+pub(super) static TABLES: [&Table; 7] = [
     &Table {
         name: "alloc_agg",
         about: "Of `lancet mem`: objects by where they were made and what they are.",
@@ -439,36 +441,8 @@ pub(super) static TABLES: [&Table; 6] = [
             integer("looks", &["@looks"], "How many looks it had"),
         ],
     },
-    &Table {
-        name: "tune_fact",
-        about: "Of `lancet tune`: a check of the machine, what was found and what would be better.",
-        rows: &[("check", "verdict")],
-        marks: &[("summary", "checks")],
-        columns: &[
-            text("record", &[], RECORD),
-            text("id", &["id"], "The check: `T21`"),
-            text("title", &["title"], "What it is about"),
-            text(
-                "severity",
-                &["verdict"],
-                "`harmful`, `bad`, `consider`, `obsolete`, `cannot_tell`, `good`, `not_applicable`",
-            ),
-            text("setting", &["evidence.0.from"], "What was read first"),
-            text("observed", &["evidence.0.value"], "What it said"),
-            text(
-                "expected",
-                &["changes.0.value"],
-                "What `--apply` would write first; null: nothing",
-            ),
-            text("says", &["says"], "What was found, as a sentence"),
-            column(
-                Kind::Texts,
-                "evidence",
-                &["evidence"],
-                "All that was read: where, and what it said",
-            ),
-        ],
-    },
+    &machine::TUNE_FACT,
+    &machine::AGENT,
 ];
 
 impl Kind {
