@@ -16,6 +16,7 @@ mod moments;
 mod objects;
 mod output;
 mod profile;
+mod profile_collects;
 mod profile_waits;
 mod rivals;
 mod shared;
