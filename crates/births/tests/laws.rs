@@ -110,6 +110,7 @@ fn view() -> impl Strategy<Value = View> {
         Order::Bytes,
         Order::Born,
         Order::Allocated,
+        Order::Dead,
     ]);
     let top = prop::option::of(0usize..20);
     let fold = prop::sample::select(vec![
@@ -165,7 +166,7 @@ proptest! {
         sum += report.hidden;
         prop_assert_eq!(sum, everything(&census));
         prop_assert!(report.rows.len() <= view.top.unwrap_or(usize::MAX));
-        prop_assert!(report.rows.iter().all(|row| row.counts.live >= view.min));
+        prop_assert!(report.rows.iter().all(|row| view.figure(&row.counts) >= view.min));
     }
 
     /// No leak gets lost by a cut, and what leaks stands before what does not.
@@ -188,6 +189,7 @@ proptest! {
             Order::Bytes => (Trend::default(), counts.bytes),
             Order::Born => (Trend::default(), counts.born),
             Order::Allocated => (Trend::default(), counts.allocated),
+            Order::Dead => (Trend::default(), counts.dead),
         };
         let report = Report::new(&census, &view);
         let rank = |row: &Row| (row.before, Reverse(figure(&row.counts)));
