@@ -131,9 +131,14 @@ fn view() -> impl Strategy<Value = View> {
     )
 }
 
-/// The same view, nothing cut or added up: which rows of libraries are depends on which of them leak.
+/// The same view, nothing cut or added up: which rows of libraries are depends on which of them leak. Where the dead come first, what was
+/// there before is no row.
 fn whole(view: &View) -> View {
     View {
+        order: match view.order {
+            Order::Dead => Order::Live,
+            order => order,
+        },
         fold: Fold::Nothing,
         min: 0,
         top: None,
