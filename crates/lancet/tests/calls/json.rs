@@ -15,6 +15,13 @@ fn of<'a>(objects: &'a [Value], record: &str) -> Vec<&'a Value> {
     all.filter(|object| object["record"] == record).collect()
 }
 
+/// Without the run of the last record, where and when lancet looked: an answer from a file has none.
+fn without_run(live: &str) -> String {
+    let (before, run) = live.split_once(",\"run\":").expect("a run");
+    let (_, after) = run.split_once('}').expect("its end");
+    format!("{before}{after}")
+}
+
 #[test]
 fn objects_are_as_the_page_says() {
     let Some(path) = program("asked.cpp") else {
@@ -44,7 +51,12 @@ fn objects_are_as_the_page_says() {
         assert_eq!(output.code(), 0, "{output:?}");
         output.stdout
     };
-    assert_eq!(replay(&["--json"]), live, "the recording says the same");
+    let told_again = replay(&["--json"]);
+    assert_eq!(
+        told_again,
+        without_run(&live),
+        "the recording says the same"
+    );
     let objects = objects(&live);
     assert_eq!(of(&objects, "process").len(), 1);
     assert_eq!(of(&objects, "process")[0]["pid"], guest.pid);

@@ -1,10 +1,11 @@
 //! Every command shows its answer in every form that records have, and says which forms there are where one is asked for that it has not.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::support::{Guest, Output, installed, skip};
+use super::support::{Guest, Output, TempDir, installed, skip, until_seen};
 use super::{answer, scenario};
 
 /// What is asked of a process that waits, and the answers that are of no process.
@@ -167,7 +168,18 @@ fn every_answer_with_stacks_has_every_form_of_stacks() {
     let Some(guest) = scenario("busy.rb", &[]) else {
         return;
     };
-    has_stacks(&guest, "lancet profile -p PID --for 300ms", "busy.rb");
+    let folder = TempDir::new("forms");
+    let file = folder.join("profile").display().to_string();
+    let kept = until_seen(Duration::from_millis(300), "it run", |length| {
+        answer(
+            &guest,
+            &format!("lancet profile -p PID --for {length} --save {file}"),
+        );
+        let line = format!("lancet profile {file}");
+        let folded = answer(&guest, &format!("{line} --format folded"));
+        folded.stdout.contains("busy.rb").then_some(line)
+    });
+    has_stacks(&guest, &kept, "busy.rb");
     assert!(guest.ends_well());
 }
 

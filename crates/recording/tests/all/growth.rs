@@ -23,6 +23,22 @@ fn used() -> (Duration, u64) {
     )
 }
 
+const NAME: &str = "growth::an_event_costs_the_same_however_many_there_were";
+
+/// In the environment of the process that measures.
+const MEASURED: &str = "LANCET_GROWTH";
+
+/// The same test in a process of its own: the most memory that a process had is also that of the tests that run beside this one.
+fn measured_by_itself() {
+    let program = std::env::current_exe().expect("a program");
+    let mut alone = std::process::Command::new(program);
+    alone
+        .args(["--exact", NAME, "--nocapture"])
+        .env(MEASURED, "1");
+    let status = alone.status().expect("it starts");
+    assert!(status.success(), "{status}");
+}
+
 /// Reads all events in the order of time, and holds them against what was written.
 fn read(path: &std::path::Path, calls: u64) {
     let mut recording = Recording::open(File::open(path).expect("the file")).unwrap();
@@ -48,6 +64,9 @@ fn read(path: &std::path::Path, calls: u64) {
 
 #[test]
 fn an_event_costs_the_same_however_many_there_were() {
+    if std::env::var_os(MEASURED).is_none() {
+        return measured_by_itself();
+    }
     let few = 100_000;
     let asked = std::env::var("LANCET_EVENTS").ok();
     let asked = asked.map(|events| events.parse::<u64>().expect("a number of events"));

@@ -1,4 +1,4 @@
-//! Who calls one function, and what it calls. Used by `lancet::commands::profile::run` and `live::state`.
+//! Who calls one function, and what it calls. Used by `lancet::commands::profile::run` and `lancet::commands::profile::live::state`.
 //!
 //! ```text
 //! Cart#total (cart.rb): own 50.0 %, total 90.0 % of the time in which threads ran
