@@ -16,7 +16,7 @@ mod wrappers;
 use crate::analysis::{BLOCK, Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
 use family::Family;
 use frames::live::loaded::Modules;
-use hooks::rings::{BlockCounts, BlockSite};
+use hooks::rings::{BlockCounts, BlockSite, Losses};
 use hooks::{Tracing, Wanted};
 use inject::Timing;
 use inject::image::Image;
@@ -121,10 +121,7 @@ impl Native {
             mut wanted,
         } = Family::of(self.pid(), self.tracing.functions())?;
         wanted.extend(new(&mut self.wrappers, &self.tracing));
-        if self.tells_lines && self.lacks_lines().is_none() {
-            let taking = wanted.iter_mut().filter(|one| one.blocks.is_taking());
-            taking.for_each(|one| one.want |= want::PLACE);
-        }
+        with_lines(&mut wanted, self.asks_lines());
         self.tracing.prepare_blocks(grain)?;
         self.lacking = others
             .iter()
@@ -135,6 +132,11 @@ impl Native {
             })
             .collect();
         Ok((allocator, wanted))
+    }
+
+    /// Whether lines of scripts are read.
+    fn asks_lines(&self) -> bool {
+        self.tells_lines && self.lacks_lines().is_none()
     }
 
     /// Why no line of a script is told, if none is.
@@ -215,7 +217,7 @@ impl Native {
             counts.unread,
             "rows of single threads are not read: there are too many",
         );
-        self.lose_lines(&counts, lost.records.saturating_add(lost.lines));
+        self.lose_lines(&counts, &lost);
         self.lose(
             Lost::BirthsAndDeaths,
             lost.without_ring,
@@ -255,8 +257,8 @@ impl Native {
         }));
     }
 
-    /// Says which lines are not told; `untold`: those for which there was no room.
-    fn lose_lines(&mut self, counts: &BlockCounts, untold: u64) {
+    /// Says which lines are not told.
+    fn lose_lines(&mut self, counts: &BlockCounts, lost: &Losses) {
         if !self.tells_lines {
             return;
         }
@@ -271,17 +273,22 @@ impl Native {
         self.lose(
             Lost::Lines,
             counts.unlined,
-            "blocks are told without the line of the script: there are more functions and lines than lancet tells apart",
+            "blocks are told without the line of the script: there are more functions and lines than lancet tells apart, or there is too little memory for more",
         );
         self.lose(
             Lost::Lines,
             counts.full,
-            "threads have run more lines than lancet tells apart (4,094 a thread): blocks of others are told without their line",
+            "threads have used up the places of a script that lancet tells apart (4,094 a thread, those of libraries among them): blocks of others are told without their line",
         );
         self.lose(
             Lost::Lines,
-            untold,
-            "lines of scripts are not known, because there was no room for them: their blocks are told without",
+            lost.records.saturating_add(lost.lines),
+            "times the line of the script was not told, because there was no room for it: those blocks are told without",
+        );
+        self.lose(
+            Lost::Lines,
+            lost.uncopied,
+            "pieces of memory that lead to the line of the script could not be read, because a filter or the kernel does not allow process_vm_readv: those blocks are told without",
         );
     }
 
@@ -412,6 +419,14 @@ fn new(wrappers: &mut Wrappers, tracing: &Tracing) -> Vec<Wanted> {
     // A process that cannot be written to has ended.
     let _ = tracing.pass_on(&wrappers.known);
     hooked
+}
+
+/// Has these functions note the script's line with what they take, if that is asked for.
+fn with_lines(wanted: &mut [Wanted], asked: bool) {
+    let taking = wanted
+        .iter_mut()
+        .filter(|one| asked && one.blocks.is_taking());
+    taking.for_each(|one| one.want |= want::PLACE);
 }
 
 /// A function that is not counted, because it cannot be hooked.

@@ -167,6 +167,9 @@ proptest! {
         let report = Report::new(&census, &view);
         let mut sum: Counts = report.rows.iter().map(|row| row.counts).sum();
         sum += report.rest.map(|rest| rest.counts).unwrap_or_default();
+        if view.order == Order::Dead {
+            sum += report.before;
+        }
         prop_assert_eq!(sum, report.total);
         sum += report.hidden;
         prop_assert_eq!(sum, everything(&census));

@@ -128,13 +128,13 @@ pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
     fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint>;
     fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool);
 
-    /// As [`nearest`](Self::nearest), where stacks are copied away under the VM. Only a language in which that happens
-    /// needs `memory`.
+    /// As [`nearest`](Self::nearest), where what the VM points to may be gone: stacks are copied away under it, or an interpreter has
+    /// ended. Only a language in which that happens needs `memory`.
     fn nearest_wary(&self, _memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
         self.nearest(thread)
     }
 
-    /// As [`outward`](Self::outward), where stacks are copied away under the VM.
+    /// As [`outward`](Self::outward), where what the VM points to may be gone.
     fn outward_wary(
         &self,
         _memory: &impl Memory,

@@ -358,7 +358,7 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
 
 /// Notes in a call's ticket the site with the lines of the script that runs, if there are any.
 fn note_lines(book: &Book, frame: &mut Frame, ring: &Ring) {
-    let (lines, _) = places::current(ring);
+    let lines = places::of_block(ring);
     if lines == 0 {
         return;
     }

@@ -81,11 +81,11 @@ impl Report {
         let total = rows.iter().map(|row| row.counts).sum();
         let old = rows.iter().filter(|row| row.before);
         let before = old.map(|row| row.counts).sum();
-        let is_row = |row: &Row| {
-            let of_order = !row.before || view.order != Order::Dead;
-            of_order && view.figure(&row.counts) >= view.min
-        };
-        let cut = split(&mut rows, view.top, is_row);
+        // What was there before has not been born meanwhile.
+        rows.retain(|row| !row.before || view.order != Order::Dead);
+        let cut = split(&mut rows, view.top, |row| {
+            view.figure(&row.counts) >= view.min
+        });
         Self {
             by: view.by,
             order: view.order,
@@ -136,7 +136,9 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
         if site.internal && !view.internal {
             hidden += site.counts;
         } else {
-            *groups.entry((Key::of(site, view.by), false)).or_default() += site.counts;
+            *groups
+                .entry((Key::of(site, view.by, census.unit), false))
+                .or_default() += site.counts;
         }
     }
     for before in &census.before {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::analysis::census::{BLOCK, Counts, Frame, SiteCount};
+use crate::analysis::census::{Counts, Frame, SiteCount, Unit};
 use languages::owner;
 use languages::owner::APP;
 
@@ -168,19 +168,20 @@ const NO_PLACE: &str = "(vm)";
 impl Key {
     /// Returns the key of a site in this view. Only [`By::Stack`] uses more than the innermost
     /// frame.
-    pub(crate) fn of(site: &SiteCount, by: By) -> Self {
+    pub(crate) fn of(site: &SiteCount, by: By, unit: Unit) -> Self {
+        let is_block = unit == Unit::Block;
         let frame = site.frames.first();
         let path = frame.map(|frame| frame.path.clone());
         let kind = site.kind.clone();
         match by {
             // Of a block the line of the script, or where none ran the native function.
-            By::Line if *site.kind == *BLOCK => match site.frames.get(1) {
+            By::Line if is_block => match site.frames.get(1) {
                 Some(line) => Self::Line {
                     path: Some(line.path.clone()),
                     line: line.line,
                     kind,
                 },
-                None => Self::of(site, By::Method),
+                None => Self::of(site, By::Method, unit),
             },
             By::Line => Self::Line {
                 path,
@@ -190,9 +191,7 @@ impl Key {
             By::Method => Self::Method {
                 path,
                 method: frame.map_or_else(|| NO_PLACE.into(), |frame| frame.method.clone()),
-                script: (*site.kind == *BLOCK)
-                    .then(|| site.frames.get(1).cloned())
-                    .flatten(),
+                script: is_block.then(|| site.frames.get(1).cloned()).flatten(),
             },
             By::File => Self::File { path },
             By::Gem => Self::Gem {

@@ -6,7 +6,7 @@ use crate::children::{Children, is_gone};
 use crate::watching::{Notice, Watching};
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use process::error::{Error, Result};
-use process::ptrace::share_memory;
+use process::ptrace::may_share_memory;
 use process::refusals::Program;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -95,10 +95,10 @@ impl Attached {
     /// Opens a child. What it has taken until now is not counted.
     fn take_in(&mut self, parent: i32, pid: i32) {
         let (since, program) = (Instant::now(), Program::of(pid));
-        let opened = match share_memory(parent, pid) {
+        let opened = match may_share_memory(parent, pid) {
             true => Err(Error::NotAGuest {
                 pid,
-                reason: "it still uses its parent's memory (vfork)",
+                reason: "it still uses its parent's memory (vfork), or may do so: a thread of its parent is making a process",
             }),
             false => self.open_one(pid),
         };

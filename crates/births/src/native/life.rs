@@ -1,6 +1,6 @@
 //! The life of a process whose blocks are counted: it is opened or started, libraries come and go, it ends or is left. Used by `native`.
 
-use super::{Event, Native, Shared, new, not_hooked};
+use super::{Event, Native, Shared, new, not_hooked, with_lines};
 use hooks::{Arrives, Options, Says, Tracing};
 use inject::lifecycle::{Observer, Stage, Turn, Watched, leave_past_events};
 use inject::tracee::{Happening, Tracee};
@@ -68,8 +68,13 @@ impl Native {
     fn follow(&mut self) -> Result<()> {
         // What is unloaded must have its names before.
         let _ = self.look();
+        let asked = self.asks_lines();
         let wrappers = &mut self.wrappers;
-        let wanted = |tracing: &Tracing| new(wrappers, tracing);
+        let wanted = |tracing: &Tracing| {
+            let mut wanted = new(wrappers, tracing);
+            with_lines(&mut wanted, asked);
+            wanted
+        };
         let refused = self.tracing.follow(wanted, Vec::new())?;
         self.lacking.extend(refused.iter().map(not_hooked));
         Ok(())

@@ -105,13 +105,13 @@ pub struct Book {
     pub list: [AtomicU64; LISTED],
     /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
     pub tallies: [AtomicU64; TALLIES],
-    /// Addresses of the rings whose numbers of script lines are in `addresses` ([`lined`]); 0 = free. An open-addressed table.
-    pub tellers: [AtomicU64; TALLIES],
     /// The addresses in `list`, by the region that each is of; 0 = there is none.
     pub tables: [AtomicU64; REGIONS],
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
     /// is from here on is of one session.
     pub found: [AtomicU64; FOUND],
+    /// Addresses of the rings whose numbers of script lines are in `addresses` ([`lined`]); 0 = free. An open-addressed table.
+    pub tellers: [AtomicU64; TALLIES],
     /// The address that calls of a site return to, by number; or, of a site with a script's line, what [`lined`] makes.
     pub addresses: [AtomicU64; SITES],
 }

@@ -1,7 +1,7 @@
 //! The book that all threads share: sites, the words of blocks, and where each thread's rows are. It is made, and grows, without a lock: who comes
 //! second uses what the first has made. Used by `blocks`.
 
-use super::memory::{PAGE_BYTES, charge, empty, give_back, map, shared, unmap};
+use super::memory::{PAGE_BYTES, charge, empty, give_back, is_half_free, map, shared, unmap};
 use crate::calls::session::calls;
 use crate::memory::follow::ours;
 use core::mem::offset_of;
@@ -14,6 +14,8 @@ use wire::calls::blocks::{
 };
 use wire::calls::{RINGS, Ring};
 
+/// Places in which a ring's is looked for, at each call.
+const MOST_STEPS: usize = 64;
 /// How far a site's number is below the address in its place.
 const ADDRESS_AT: u32 = 16;
 /// Numbers of sites whose rows are in one page.
@@ -173,15 +175,17 @@ pub fn site_with_lines(book: &Book, site: u64, ring: &Ring, lines: u32) -> u64 {
     })
 }
 
-/// The place of a ring in [`Book::tellers`], which it gets if it has none.
+/// The place of a ring in [`Book::tellers`], which it gets if it has none; `None` = there are so many that its search would be long.
 fn teller(book: &Book, ring: u64) -> Option<usize> {
     let first = place(ring);
-    (0..RINGS).map(|step| (first + step) % RINGS).find(|at| {
-        let entry = &book.tellers[*at];
-        let order = Ordering::Relaxed;
-        let known = entry.load(order);
-        known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
-    })
+    (0..MOST_STEPS)
+        .map(|step| (first + step) % RINGS)
+        .find(|at| {
+            let entry = &book.tellers[*at];
+            let order = Ordering::Relaxed;
+            let known = entry.load(order);
+            known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
+        })
 }
 
 fn new_number(book: &Book, address: u64) -> Option<u64> {
@@ -192,9 +196,10 @@ fn new_number(book: &Book, address: u64) -> Option<u64> {
         return Some((FIRST_WRAPPER + number) as u64);
     }
     let sites = book.sites.load(Ordering::Relaxed);
-    // Functions are told apart when lines are not any more.
+    // Functions are told apart, and threads have rows for them, when lines are not told any more.
     let most = match of_lined(address) {
         None => FIRST_WRAPPER as u64 - 1,
+        Some(_) if !is_half_free() => return None,
         Some(_) => LINED_SITES,
     };
     if sites >= most {

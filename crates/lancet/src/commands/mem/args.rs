@@ -53,8 +53,8 @@ pub struct MemArgs {
     #[arg(long, help_heading = TARGET, conflicts_with_all = NOT_NATIVE)]
     pub native: bool,
 
-    /// With --native: tell each block with the line of the script that ran when it was taken. Each malloc then costs about
-    /// 0.1 µs more
+    /// With --native: tell each block with the line of the script that ran when it was taken. Each malloc then costs 0.1 µs
+    /// more, and several where libraries' frames lie between
     #[arg(long, help_heading = ROWS, requires = "native")]
     lines: bool,
 
@@ -148,12 +148,13 @@ pub struct MemArgs {
     #[arg(conflicts_with_all = ["every", "format", "json", "output", "stacks", "program"])]
     pub live: bool,
 
-    /// Exit with 3 when a row holds more than N living objects (with --every: grew by more than N)
+    /// Exit with 3 when a row holds more than N living objects (with --every: grew by more than N;
+    /// with --temporary too the living count)
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub fail_on: Option<u64>,
 }
 
-/// What says nothing of blocks: they have no line of a script, no type, no gem, no collector, and looks hold nobody.
+/// What says nothing of blocks: they have no type, no gem, no collector, and looks hold nobody.
 const NOT_NATIVE: [&str; 7] = ["stacks", "internal", "app", "all", "gc", "no_gc", "budget"];
 
 const TARGET: &str = "What to open";

@@ -168,3 +168,50 @@ fn a_program_without_a_script_has_no_lines() {
         output.stdout
     );
 }
+
+/// A library whose destructor runs when `perl_free` has given the interpreter back, which the key of the thread still leads to. It takes all
+/// memory that is free, and writes what is no address wherever the interpreter's pointers were.
+const LATE: &str = r"
+#include <stdlib.h>
+#include <string.h>
+__attribute__((destructor)) void late(void) {
+    for (int i = 0; i < 20000; i++) {
+        char *block = malloc(16 + i % 200);
+        if (block) memset(block, 'A', 16 + i % 200);
+    }
+}
+";
+
+/// What a library takes after its Perl has ended is counted without a line, and nothing is followed that was the interpreter's.
+#[test]
+fn what_is_taken_after_its_perl_has_no_line() {
+    if !installed("gcc") || !installed("perl") {
+        skip("native", "no gcc or no perl");
+        return;
+    }
+    let folder = TempDir::new("native-late");
+    let [source, library, script, report] =
+        ["late.c", "late.so", "ends.pl", "report"].map(|name| folder.join(name));
+    std::fs::write(&source, LATE).expect("a file");
+    let text = "$| = 1;\nprint \"ready\\n\";\n<STDIN>;\nour @kept = map {\n  'x' x (10000 + $_) } 1..100;\nprint \"answer 42\\n\";\n";
+    std::fs::write(&script, text).expect("a file");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    assert!(compiler.arg(&source).status().expect("gcc").success());
+    let mut command = started(&report, &["--lines"]);
+    command.env("LD_PRELOAD", &library).arg("perl");
+    let mut guest = keeps(command, &script);
+    guest.tell("");
+    guest.ends_with("answer 42");
+    let report = std::fs::read_to_string(&report).expect("a report");
+    let records = report
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let late: Vec<Value> = records
+        .filter(|record| record["place"]["function"] == "late")
+        .collect();
+    let born: i64 = late.iter().filter_map(|row| row["born"].as_i64()).sum();
+    assert_eq!(born, 20_000, "{report}");
+    assert!(late.iter().all(|row| row["script"].is_null()), "{report}");
+    assert!(report.contains("ends.pl"), "{report}");
+}

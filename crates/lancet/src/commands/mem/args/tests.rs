@@ -205,7 +205,8 @@ fn help() {
 
     What to show:
           --lines           With --native: tell each block with the line of the script that ran when it was
-                            taken. Each malloc then costs about 0.1 µs more
+                            taken. Each malloc then costs 0.1 µs more, and several where libraries'
+                            frames lie between
           --by <WHAT>       What makes a row [default: line, of forms of stacks the function that made
                             the objects] [possible values: line, method, file, gem, type]
       -a, --all             One row for each line of a library too, which otherwise are added up by gem
@@ -237,7 +238,7 @@ fn help() {
           --live             A screen that is refreshed each second; where standard output is no
                              terminal, as --every 1s
           --fail-on <N>      Exit with 3 when a row holds more than N living objects (with --every: grew
-                             by more than N)
+                             by more than N; with --temporary too the living count)
 
     Examples:
       lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
