@@ -145,7 +145,7 @@ impl Asker<'_> {
         let mut all_seen = true;
         if number & LIBRARY != 0 {
             let mut skipped = 0;
-            script().outward(self.wary, |place, code| {
+            let is_whole = script().outward(self.wary, |place, code| {
                 skipped += 1;
                 let Some(entry) = self.known(place, Some(code)) else {
                     all_seen = false;
@@ -160,6 +160,8 @@ impl Asker<'_> {
                 found = self.told(entry, Some(code));
                 false
             });
+            // What could not be read may be the application.
+            all_seen &= is_whole;
         }
         let nearest = self.told(nearest, None);
         let number = |known: u64| (known & NUMBER) as u32;
