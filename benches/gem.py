@@ -1,4 +1,4 @@
-"""The gem's middleware: CPU time of a request, traced and not.
+"""The gem's middleware: CPU time of a request, traced and not, and the time of the first trace.
 
 Two applications: one whose requests are short and make an object every 0.3 µs, which is the most that tracing can cost, and a page of
 a shop of more than a millisecond. Each round runs every case once, the next one begins with another; a figure is the ratio to the bare application of the same
@@ -11,6 +11,15 @@ import subprocess
 
 from session import FIXTURES, LANCET, SCALE, STEP, TOP, Failed, left, run
 from table import row, say, skip
+
+# Milliseconds from nothing to a process whose calls are traced: the companion is started, and functions are hooked.
+FIRST = """
+require "sinatra/base"
+require "lancet"
+began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+Lancet.trace(calls: Lancet::Counters::SHOWN) { nil }
+puts (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began) * 1e3
+"""
 
 REQUESTS = max(300, int(3000 * SCALE))
 ROUNDS = 5 if SCALE >= 1 else 1
@@ -64,6 +73,18 @@ def of_application(version, name, application):
         row(version, case, figure, ratios[case], "×", target=target, beside=f"{micros:,.0f} µs and {objects:,} objects a request bare")
 
 
+def first(version):
+    """The row of the first trace."""
+    words = ["ruby", "-I", os.path.join(TOP, "gem/lib"), "-e", FIRST]
+    took = []
+    for _ in range(ROUNDS):
+        done = subprocess.run(words, env={**os.environ, "LANCET_BIN": LANCET}, capture_output=True, text=True, timeout=STEP, check=False)
+        if done.returncode:
+            raise Failed((done.stderr.strip().splitlines() or ["it failed"])[-1])
+        took.append(float(done.stdout))
+    row(version, "first trace of a process, for the page", "time by the clock", took, " ms", digits=0, target=("≤", 150))
+
+
 def gem():
     say("gem: requests of a Sinatra application, with the middleware and without")
     figure, case = "CPU time a request, to the bare application", "Sinatra, one thread"
@@ -71,6 +92,7 @@ def gem():
         return skip("own Ruby", case, figure, "ruby-sinatra is not installed")
     try:
         version = run(["ruby", "-e", "print RUBY_VERSION"])
+        first(version)
         for name, application in APPLICATIONS.items():
             of_application(version, name, application)
     except (Failed, subprocess.TimeoutExpired) as failed:

@@ -95,6 +95,18 @@ class CountersTest < LancetTest
     assert_equal counting, commands
   end
 
+  def test_the_same_choice_and_another_one
+    usual = Lancet::Counters.of(true)
+    assert_same usual, Lancet::Counters.of(true)
+    chosen = %w[read write]
+    first = Lancet::Counters.of(chosen)
+    chosen << "connect"
+    refute_same first, Lancet::Counters.of(chosen)
+    chosen.pop
+    assert_same first, Lancet::Counters.of(chosen)
+    assert_same usual, Lancet::Counters.of(true)
+  end
+
   def test_a_command_that_is_killed
     _, writer = IO.pipe
     calls { nil }

@@ -124,6 +124,16 @@ class Traces(unittest.TestCase):
             os.write(writer, b"1")
         self.assertEqual((sums(trace)["write"], commands()), ((1, 1), counting))
 
+    def test_the_same_choice_and_another_one(self):
+        usual = _counters.of(True)
+        self.assertIs(_counters.of(True), usual)
+        chosen = ["read", "write"]
+        first = _counters.of(chosen)
+        chosen.append("connect")
+        self.assertIsNot(_counters.of(chosen), first)
+        self.assertIs(_counters.of(["write", "read"]), first)
+        self.assertIs(_counters.of(True), usual)
+
     def test_a_command_that_is_killed(self):
         _, writer = pipe_with(self)
         with lancet.trace():

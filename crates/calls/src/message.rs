@@ -125,6 +125,8 @@ pub enum Message {
     Awaited { names: Vec<String> },
     /// Why calls will have no script lines.
     NoScriptLines { reason: String },
+    /// By what script lines are read of a VM without a table, and what that was held against.
+    WithoutTable { pid: i32, note: String },
     /// Calls that had not returned when the process was left, and how many of each.
     Unreturned {
         pid: i32,
@@ -391,6 +393,7 @@ impl Message {
             | M::NotHooked { .. }
             | M::Awaited { .. }
             | M::NoScriptLines { .. }
+            | M::WithoutTable { .. }
             | M::NoDriver { .. }
             | M::NoFunction { .. }
             | M::Unseen { .. }

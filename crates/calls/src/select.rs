@@ -12,6 +12,7 @@ use hooks::OTHERS;
 use hooks::probes::{self, Probe};
 use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
 use prototypes::filter::{Filter, Where, any_matches};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::slice;
 use strsim::levenshtein;
@@ -374,8 +375,12 @@ impl Selection {
             .flat_map(Filter::names);
         let missing: Vec<&str> = wanted
             .filter(|name| !found.iter().any(|function| function.name == **name))
-            // It may be another name of a function that is hooked.
-            .filter(|name| functions.find(true, |known, _| known == *name).is_empty())
+            .collect();
+        // It may be another name of a function that is hooked.
+        let others = names_among(functions, &missing);
+        let missing: Vec<&str> = missing
+            .into_iter()
+            .filter(|name| !others.contains(*name))
             .collect();
         if missing.is_empty() {
             return Vec::new();
@@ -391,16 +396,38 @@ impl Selection {
     }
 }
 
+/// Returns those of these names that functions of any module have. All of them are looked for in one pass over the symbols, of which
+/// large programs have hundreds of thousands.
+fn names_among(functions: &Functions, names: &[&str]) -> HashSet<String> {
+    let wanted: HashSet<&str> = names.iter().copied().collect();
+    let found = RefCell::new(HashSet::new());
+    if !wanted.is_empty() {
+        functions.find(true, |known, _| {
+            if wanted.contains(known) {
+                found.borrow_mut().insert(known.to_owned());
+            }
+            false
+        });
+    }
+    found.into_inner()
+}
+
 /// Limit of the similar names that are listed.
 const MOST_LIKE: usize = 5;
 
 /// Returns names that differ by little: one contains the other, or few letters differ.
 pub fn like<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let letters = letters_of(name);
     let mut near: Vec<(usize, &str)> = all
         .filter_map(|known| {
+            let holds = || name.len() > 3 && known.contains(name);
+            let is_near = |distance: usize| distance * 3 <= name.len().max(3) + 1;
+            // Most names differ by far, which their letters show sooner than the distance is computed.
+            if !is_near(least_distance(&letters, known)) && !holds() {
+                return None;
+            }
             let distance = levenshtein(name, known);
-            let holds = name.len() > 3 && known.contains(name);
-            (holds || distance * 3 <= name.len().max(3) + 1).then_some((distance, known))
+            (is_near(distance) || holds()).then_some((distance, known))
         })
         .collect();
     near.sort_unstable();
@@ -409,9 +436,57 @@ pub fn like<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
     near.into_iter().map(|(_, name)| name.to_owned()).collect()
 }
 
+/// How many of a name's letters are of each kind. Letters that share a kind make the distance that follows smaller, never greater.
+type Letters = [i32; 32];
+
+fn letters_of(name: &str) -> Letters {
+    let mut letters = [0; 32];
+    for letter in name.chars() {
+        letters[letter as usize % 32] += 1;
+    }
+    letters
+}
+
+/// Returns a number that the distance of two names is not less than, `letters` being those of the first: each letter that only one of them
+/// has takes a change, and one change takes one letter away from each at most.
+fn least_distance(letters: &Letters, other: &str) -> usize {
+    let other = letters_of(other);
+    let differ = letters.iter().zip(other).map(|(one, other)| one - other);
+    let (more, less) = differ.fold((0, 0), |(more, less), differ| {
+        (more + differ.max(0), less - differ.min(0))
+    });
+    more.max(less) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::levenshtein as distance;
+    use super::{least_distance, letters_of, like};
+
+    #[test]
+    fn letters_tell_of_names_that_are_far_and_keep_those_that_are_near() {
+        let names = [
+            "read",
+            "readv",
+            "pread",
+            "mysql_query",
+            "mysql_real_query",
+            "größe",
+            "grosse",
+            "",
+            "e",
+        ];
+        for one in names {
+            for other in names {
+                let least = least_distance(&letters_of(one), other);
+                assert!(least <= distance(one, other), "{one} {other}");
+            }
+        }
+        assert!(least_distance(&letters_of("mysql_query"), "PQexecParams") > 4);
+        let near = like("mysql_query", names.into_iter());
+        assert_eq!(near, ["mysql_query"]);
+        assert_eq!(like("read", names.into_iter()), ["read", "pread", "readv"]);
+    }
 
     #[test]
     fn letters_are_counted() {

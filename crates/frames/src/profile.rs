@@ -24,7 +24,7 @@ pub use around::Around;
 pub use frame::{Frame, Function, Kind};
 pub use grouped::By;
 pub use mode::Mode;
-pub use sampled::script;
+pub use sampled::{MISSING, script};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -104,6 +104,8 @@ impl Profile {
         self.queued += look.queued.len() as u64;
         self.waits.begin(pid);
         let threads = look.stacks.iter().enumerate();
+        // Of a thread that woke up in the look and fell asleep again there are two stacks.
+        let mut slept_twice = HashSet::new();
         for (number, stack) in threads.filter(|(_, stack)| stack.parked.is_none()) {
             let state = stack.state.as_ref();
             let stopped = state.is_none_or(|state| state.stopped);
@@ -112,9 +114,18 @@ impl Profile {
             let vm = state.and_then(|state| state.vm.as_ref());
             let name = vm.and_then(|vm| vm.name.as_deref());
             let name = name.unwrap_or(&stack.thread.name);
-            let is_kept = look.kept.contains(&tid);
+            let is_late = look.late.contains(&tid);
+            let is_kept = look.kept.contains(&tid) && (!is_late || slept_twice.insert(tid));
             match stack.thread.activity {
                 _ if stopped => self.slept += 1,
+                // Nothing else tells what it is doing by the next look.
+                _ if is_late && !is_kept && sleeps => {
+                    if let Some(wait) = waits(number) {
+                        let frames = frames(live.modules(), &interpreters, stack);
+                        let frames = waits::waiting(frames);
+                        self.waits.add_late(tid, name.to_owned(), frames, wait);
+                    }
+                }
                 activity if is_kept || activity != Activity::Ran && sleeps => {
                     self.slept += 1;
                     // What it does, and where, was found out when it was read.
@@ -141,7 +152,12 @@ impl Profile {
                 }
             }
         }
-        self.waits.end(pid);
+        for (name, is_at_work) in self.waits.end(pid) {
+            self.slept += 1;
+            if is_at_work {
+                self.threads.add(&name, Did::Waited, 1);
+            }
+        }
     }
 
     /// Adds a sample; the outermost frame comes first.

@@ -412,6 +412,9 @@ fn learn(
     ] {
         memory.write(at(offset), &value.to_le_bytes())?;
     }
+    if words.is_wary {
+        memory.write(at(offset_of!(Calls, wary)), &1u64.to_le_bytes())?;
+    }
     let facts = words.facts.iter().flat_map(|word| word.to_le_bytes());
     memory.write(at(offset_of!(Calls, facts)), &facts.collect::<Vec<u8>>())?;
     remote.call(resident.header.open_calls, 0)?;

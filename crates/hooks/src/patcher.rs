@@ -135,6 +135,7 @@ impl Patcher {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = std::mem::take(&mut self.texts);
         let layers = Layers::of(&target.memory)?;
+        texts.decode_ahead(target, &self.table, &wanted);
         for (number, wanted) in wanted.into_iter().enumerate() {
             if number % LOOKED_AT == 0 {
                 process::limits::check_room()?;

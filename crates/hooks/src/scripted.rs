@@ -26,11 +26,13 @@ use vm::{Description, Language};
 fn names_of(script: &Script) -> Result<Box<dyn Names>, String> {
     match script {
         Script::None(reason) => Err(reason.clone()),
-        Script::Vm(language, found) => {
-            let entry = languages::of(*language).ok_or_else(|| {
+        Script::Vm(vm) if let Some(why) = &vm.frames_alone => Err(why.clone()),
+        Script::Vm(vm) => {
+            let language = vm.language;
+            let entry = languages::of(language).ok_or_else(|| {
                 format!("functions of {language} cannot be looked for by their names")
             })?;
-            Ok((entry.functions)(&found.facts))
+            Ok((entry.functions)(&vm.found.facts))
         }
     }
 }
@@ -165,7 +167,7 @@ fn look(
             }]),
             Err(why) => Look::Never(why),
         },
-        (Ok(names), Some(language), Script::Vm(of, _)) if language == *of => {
+        (Ok(names), Some(language), Script::Vm(vm)) if language == vm.language => {
             names.look(pages, name)
         }
         (_, Some(language), _) => Look::Never(format!("the process does not run {language}")),
@@ -185,7 +187,7 @@ fn look(
 /// Returns names of C functions that resemble a name, to suggest the one that was meant.
 pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<String> {
     match (names_of(script), script) {
-        (Ok(names), Script::Vm(language, _)) if pattern.language == Some(*language) => {
+        (Ok(names), Script::Vm(vm)) if pattern.language == Some(vm.language) => {
             names.near(&Pages::new(memory), &pattern.name)
         }
         _ => Vec::new(),

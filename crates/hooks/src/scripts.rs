@@ -57,7 +57,7 @@ impl ScriptReaders {
         let by_name = |wanted: &'static str| target.functions.find(false, |name, _| name == wanted);
         let functions = match &self.script {
             Script::None(_) => Vec::new(),
-            Script::Vm(language, _) => match language.description().definer {
+            Script::Vm(vm) => match vm.language.description().definer {
                 Definer::Prefix(prefix) => by_prefix(prefix),
                 Definer::Function(name) => by_name(name),
             },

@@ -6,15 +6,18 @@
 //! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
 
 use crate::ids::own_id;
+use languages::frames::Unread;
+use languages::script::{self, Vm};
 use process::asleep::robust_list;
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::ptrace;
+use process::sources::Sources;
 use std::thread::sleep;
 use std::time::Duration;
-use vm::Language;
-use vm::reader::{Found, State};
+use vm::reader::State;
+use vm::{Language, Reader};
 use wire::calls::FACTS;
 
 // The agent passes them to the reader as they are.
@@ -33,8 +36,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub enum Script {
     /// No VM whose lines are known, and why.
     None(String),
-    /// A VM whose lines can be known: its language, and what its reader was told.
-    Vm(Language, Found),
+    /// A VM whose lines can be known.
+    Vm(Box<Vm>),
 }
 
 impl Script {
@@ -47,7 +50,7 @@ impl Script {
     pub fn name(&self) -> &'static str {
         match self {
             Script::None(_) => "",
-            Script::Vm(language, _) => language.description().name,
+            Script::Vm(vm) => vm.language.description().name,
         }
     }
 
@@ -57,15 +60,16 @@ impl Script {
         let Some(language) = Language::loaded(&symbol) else {
             return Script::None(format!("no {} is loaded in it", Language::any()));
         };
+        let sources = Sources::of(memory.pid());
         let mut tries = 0;
         loop {
-            match language.find(memory, &symbol) {
-                Ok(found) => return Script::Vm(language, found),
-                Err(error) if error.may_pass() && tries < TRIES => {
+            match script::find(language, memory, &symbol, &sources) {
+                Ok(vm) => return Script::Vm(Box::new(vm)),
+                Err(Unread::NotNow(_)) if tries < TRIES => {
                     tries += 1;
                     sleep(PAUSE);
                 }
-                Err(error) => return Script::None(error.to_string()),
+                Err(Unread::NotNow(why) | Unread::Refused(why)) => return Script::None(why),
             }
         }
     }
@@ -82,6 +86,8 @@ pub struct Words {
     pub language: u64,
     /// The value for [`wire::calls::Calls::facts`].
     pub facts: [u64; FACTS],
+    /// Whether [`wire::calls::Calls::wary`] must be set.
+    pub is_wary: bool,
 }
 
 /// Looks through the control block of the main thread, while all threads are stopped. Returns the words, and why script lines will not be
@@ -113,9 +119,11 @@ pub fn find(
         tid_offset: main.as_ref().and_then(tid_offset).unwrap_or(0),
         ..Words::default()
     };
-    let (language, found) = match script {
+    let Vm {
+        language, found, ..
+    } = match script {
         Script::None(reason) => return Ok((words, Some(reason.clone()))),
-        Script::Vm(language, found) => (language, found),
+        Script::Vm(vm) => &**vm,
     };
     let mut no_lines = None;
     match found.state {
@@ -146,6 +154,8 @@ pub fn find(
     }
     words.language = language.number();
     words.facts = found.facts;
+    let reader = Reader::open(*language, memory, &found.facts);
+    words.is_wary = reader.is_some_and(|reader| reader.is_wary());
     Ok((words, no_lines))
 }
 

@@ -2,6 +2,7 @@
 //! module is decoded once, however many of its functions are hooked. Used by `own_hooks`, `patcher`, `replaced` and
 //! others.
 
+mod ahead;
 mod extents;
 mod golang;
 mod syscall_sites;
@@ -25,7 +26,6 @@ use process::stop::thread_ids;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use trampoline::probe::{self, ProbePlan, Spot};
 use trampoline::{Options, Pads, Refusal, Stack, Stacks, Targets, plan};
@@ -251,17 +251,30 @@ impl Decoded {
         functions: &Functions,
         range: Range<u64>,
     ) -> Result<&mut Text, Reason> {
-        let room = MOST_CODE - self.kept;
-        match self.by_range.entry((range.start, range.end)) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(free) => {
-                let size = within(&range, room)?;
-                let picks = functions.picks();
-                let text = Text::read(place, (memory, hooks), picks, range)?;
-                let options = *self.options.get_or_insert_with(|| allowed(memory.pid()));
-                self.kept += size;
-                Ok(free.insert(Text { options, ..text }))
-            }
+        let key = (range.start, range.end);
+        if !self.has(&range) {
+            within(&range, MOST_CODE - self.kept)?;
+            let text = Text::read(place, (memory, hooks), functions.picks(), range.clone())?;
+            self.keep(&range, text, memory.pid());
+        }
+        self.by_range.get_mut(&key).ok_or(Reason::Changed)
+    }
+
+    /// Whether the code of this range is decoded.
+    fn has(&self, range: &Range<u64>) -> bool {
+        self.by_range.contains_key(&(range.start, range.end))
+    }
+
+    /// Keeps what was decoded of this range of a process.
+    fn keep(&mut self, range: &Range<u64>, text: Text, pid: i32) {
+        let options = *self.options.get_or_insert_with(|| allowed(pid));
+        let key = (range.start, range.end);
+        if self
+            .by_range
+            .insert(key, Text { options, ..text })
+            .is_none()
+        {
+            self.kept += range.end - range.start;
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::parked::{self, Standing, Stays};
 use crate::patcher::Patcher;
 use crate::rings::Rings;
 use crate::scripts::ScriptReaders;
+use crate::state::Script;
 use crate::system_calls::SystemCalls;
 use crate::target::Target;
 use crate::wanted::{Refused, Wanted, is_asked};
@@ -180,6 +181,14 @@ impl Tracing {
     /// The language whose lines are reported; empty = none.
     pub fn vm(&self) -> &'static str {
         self.scripts.script.name()
+    }
+
+    /// By what they are read, if its version has no table.
+    pub fn without_table(&self) -> Option<&str> {
+        match &self.scripts.script {
+            Script::Vm(vm) => vm.note.as_deref(),
+            Script::None(_) => None,
+        }
     }
 
     /// Why script lines are not known, if they are not.

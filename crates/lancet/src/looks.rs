@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use frames::live::circles::deadlocks;
 use frames::live::open::{Live, Look, Wanted};
+use frames::live::scripts::NotRead;
 use process::guest::{self, Status};
 use process::programs;
 use process::tries::Tries;
@@ -156,7 +157,7 @@ pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
         losses.say(unread(pid, why));
     }
     for what in &look.not_read {
-        losses.say(unread(pid, what));
+        losses.say(not_read(pid, what));
     }
 }
 
@@ -169,6 +170,13 @@ pub fn without_table(pid: i32, note: &str) -> String {
 pub fn unread(pid: i32, why: &str) -> Loss {
     let text = format!("process {pid}: {why}");
     Loss::new(Some(pid), What::Frames, None, text)
+}
+
+/// Returns the loss of what was asked for and not read of a VM, with how many stacks lack frames because of that.
+pub fn not_read(pid: i32, what: &NotRead) -> Loss {
+    let text = format!("process {pid}: {what}");
+    let stacks = Some(what.stacks).filter(|stacks| *stacks != 0);
+    Loss::new(Some(pid), What::Frames, stacks, text)
 }
 
 /// Returns the loss of a process whose list of parked stacks was not read to its end.

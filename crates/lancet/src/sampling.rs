@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use frames::live::open::{ALONE, Live, Look, Wanted};
+use frames::live::scripts::NotRead;
 use frames::profile::saved::{MOST_PROCESSES, Process};
 use inject::lifecycle::{INTERRUPTED, await_end};
 use process::clock::thread_time;
@@ -22,7 +23,7 @@ use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
 use self::watched::Watched;
-use crate::looks::{some_missed, unread, without_table};
+use crate::looks::{not_read, some_missed, unread, without_table};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -293,7 +294,7 @@ struct Sampling {
     /// The processes whose VM is of a version without a table, and by what it is read.
     notes: BTreeMap<i32, String>,
     /// What was not read of each, in any look.
-    not_read: BTreeSet<(i32, String)>,
+    not_read: BTreeMap<(i32, String), NotRead>,
 }
 
 impl Sampling {
@@ -321,8 +322,16 @@ impl Sampling {
         if let Some(note) = look.notes.first() {
             self.notes.insert(pid, note.clone());
         }
-        let not_read = look.not_read.iter().map(|what| (pid, what.clone()));
-        self.not_read.extend(not_read);
+        for now in &look.not_read {
+            let all = self.not_read.entry((pid, now.what.clone()));
+            let all = all.or_insert_with(|| NotRead {
+                stacks: 0,
+                frames: 0,
+                ..now.clone()
+            });
+            all.stacks += now.stacks;
+            all.frames += now.frames;
+        }
         let threads = look.stacks.iter().map(|stack| &stack.thread);
         // One that waits may wait for the processor that lancet has taken.
         let wants = |activity| matches!(activity, Activity::Ran | Activity::Queued);
@@ -395,8 +404,8 @@ impl Sampling {
         for (pid, why) in &self.unread {
             losses.say(unread(*pid, why));
         }
-        for (pid, what) in &self.not_read {
-            losses.say(unread(*pid, what));
+        for ((pid, _), what) in &self.not_read {
+            losses.say(not_read(*pid, what));
         }
         if self.late != 0 {
             let text = format!(

@@ -18,6 +18,8 @@ pub struct Entry {
     pub language: Language,
     /// Looks for its VM in a process, and returns the reader of its script frames.
     pub frames: frames::FindScripts,
+    /// Finds what the agent must know of its VM where nothing but frames is read of it; `None` = there is no such version.
+    pub frames_alone: Option<frames::FindFramesAlone>,
     /// Returns the C functions that the VM with these facts has names for.
     pub functions: fn(&FactWords) -> Box<dyn Names>,
     /// Says which bytes of its heap hold objects; `None` = it has no heap of its own.

@@ -5,6 +5,7 @@
 //! A language's reader says which function that is and returns its frames innermost first, with the last of each run
 //! marked; crate `frames`, which combines both, needs to know nothing else of the language.
 
+mod alone;
 mod cut;
 pub(crate) mod evidence;
 pub(crate) mod without_table;
@@ -13,7 +14,9 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+pub use alone::{FindFramesAlone, FramesAlone};
 pub(crate) use cut::Cut;
+pub use cut::{Chain, NotRead};
 pub use evidence::{NoSources, Sources};
 pub use without_table::WithoutTable;
 
@@ -248,6 +251,25 @@ pub trait Module {
 pub type FindScripts =
     fn(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources) -> FoundScripts;
 
+/// Why the frames of a VM are not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// It is of a version without a reader, or what is read of it was not proven; why.
+    Refused(String),
+    /// None runs, or it changed while it was read: another try may succeed.
+    NotNow(String),
+}
+
+impl Unread {
+    /// Returns that as the result of a function of type [`FindScripts`].
+    pub(crate) fn found(self) -> FoundScripts {
+        match self {
+            Unread::Refused(why) => Some(Err(why)),
+            Unread::NotNow(_) => None,
+        }
+    }
+}
+
 /// In a function of type [`FindScripts`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
 /// none runs (its library may be loaded alone).
 macro_rules! facts_or_return {
@@ -280,9 +302,9 @@ pub trait Scripts {
         self.without_table().map(|_| NO_TABLE)
     }
 
-    /// Returns why frames were not read since that was asked last, where some were not.
-    fn take_lost(&self) -> Option<String> {
-        None
+    /// Returns what was not read of its frames since that was asked last, where some were not.
+    fn take_lost(&self) -> Vec<NotRead> {
+        Vec::new()
     }
 
     /// Returns whether what leads to a thread's frames may be replaced while the thread sleeps or runs: then threads are copied only while all
@@ -307,7 +329,7 @@ pub trait Scripts {
     }
 
     /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
-    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Chain>;
 
     /// Returns what the VM knows of the thread that owns this native stack; `None` if it is no thread of the VM. `through`
     /// names the functions through which it sleeps.
@@ -340,8 +362,8 @@ pub trait Scripts {
     }
 
     /// Returns the frames of a parked coroutine, innermost first.
-    fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Vec<Script> {
-        Vec::new()
+    fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Chain {
+        Chain::default()
     }
 
     /// Returns the code of the function that runs script frames, in pieces.

@@ -4,6 +4,7 @@
 //! | module | what each language provides for it |
 //! |---|---|
 //! | `frames` | script frames, and what of a program is parked |
+//! | `script` | the lines of scripts as the agent reads them |
 //! | `functions` | C functions by the names that scripts have for them |
 //! | `extensions` | the compiled extensions of an installed library |
 //! | `patch` | a text by which its VM replaces functions of the script |
@@ -31,6 +32,7 @@ mod php;
 mod python;
 pub mod resident;
 mod ruby;
+pub mod script;
 pub mod snapshot;
 
 pub use entry::Entry;

@@ -13,6 +13,7 @@ use vm::Language;
 pub const ENTRY: Entry = Entry {
     language: Language::Perl,
     frames: frames::find,
+    frames_alone: None,
     functions: functions::open,
     // What a Perl has comes from malloc.
     resident: None,

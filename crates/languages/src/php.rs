@@ -14,6 +14,7 @@ use vm::Language;
 pub const ENTRY: Entry = Entry {
     language: Language::Php,
     frames: frames::find,
+    frames_alone: None,
     functions: functions::open,
     resident: Some(resident::look),
     extensions: None,

@@ -8,6 +8,7 @@ mod greenlet;
 mod owner;
 mod patch;
 mod resident;
+mod script;
 mod snapshot;
 
 use crate::demo::Demo;
@@ -24,6 +25,7 @@ use vm::{Language, Memory};
 pub const ENTRY: Entry = Entry {
     language: Language::Python,
     frames: frames::find,
+    frames_alone: Some(script::find),
     functions: functions::open,
     resident: Some(resident::look),
     extensions: None,

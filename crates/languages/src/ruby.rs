@@ -10,6 +10,8 @@ mod on_stack;
 mod owner;
 mod patch;
 mod resident;
+mod scan_cost;
+mod script;
 mod snapshot;
 
 use crate::demo::Demo;
@@ -28,6 +30,7 @@ use vm::{Language, Memory};
 pub const ENTRY: Entry = Entry {
     language: Language::Ruby,
     frames: frames::find,
+    frames_alone: Some(script::find),
     functions: functions::open,
     resident: Some(resident::look),
     extensions: Some(extensions::of),

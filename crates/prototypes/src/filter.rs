@@ -57,14 +57,31 @@ impl From {
     }
 }
 
+/// Which symbols a rule is about.
+#[derive(Clone, Debug)]
+enum Symbols {
+    All,
+    /// Those of this name. Most filters are plain names, and all symbols of a process are compared with each of them: to compare
+    /// texts takes a tenth of the time that a regular expression takes.
+    Named(Box<str>),
+    Like(Regex),
+}
+
+impl Symbols {
+    fn has(&self, symbol: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(name) => **name == *symbol,
+            Self::Like(pattern) => pattern.is_match(symbol.as_bytes()),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Rule {
     add: bool,
-    /// `None` matches any symbol.
-    symbol: Option<Regex>,
+    symbols: Symbols,
     from: From,
-    /// The symbol's pattern as written, if it is a plain name, so that the name can be looked up instead of trying all.
-    literal: Option<Box<str>>,
 }
 
 /// A filter expression, parsed.
@@ -134,9 +151,8 @@ impl Filter {
             };
             Ok(Rule {
                 add: true,
-                symbol: None,
+                symbols: Symbols::All,
                 from: library(Some(capture))?,
-                literal: None,
             })
         };
         let rule = rule().map_err(|wrong| located(text, wrong))?;
@@ -153,13 +169,7 @@ impl Filter {
         let mut marked = false;
         for rule in &self.rules {
             // A rule that would not change the mark need not be tried.
-            if rule.add != marked
-                && rule.from.matches(place)
-                && rule
-                    .symbol
-                    .as_ref()
-                    .is_none_or(|of| of.is_match(symbol.as_bytes()))
-            {
+            if rule.add != marked && rule.symbols.has(symbol) && rule.from.matches(place) {
                 marked = rule.add;
             }
         }
@@ -184,7 +194,10 @@ impl Filter {
     /// Returns the plain names in it, of each of which a message may say that it was not found.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let added = self.rules.iter().filter(|rule| rule.add);
-        added.filter_map(|rule| rule.literal.as_deref())
+        added.filter_map(|rule| match &rule.symbols {
+            Symbols::Named(name) => Some(&**name),
+            Symbols::All | Symbols::Like(_) => None,
+        })
     }
 }
 
@@ -217,9 +230,8 @@ fn scripted(text: &str, name: &str, language: Option<Language>) -> Result<Filter
     Ok(Filter {
         rules: vec![Rule {
             add: true,
-            symbol: Some(symbol),
+            symbols: Symbols::Like(symbol),
             from: From::Any,
-            literal: None,
         }],
         scripted: Some(text.into()),
         doubtful: None,
@@ -235,9 +247,8 @@ fn parse(text: &str) -> Result<Filter> {
         Some(b'-' | b'!') => {
             rules.push(Rule {
                 add,
-                symbol: None,
+                symbols: Symbols::All,
                 from: From::Any,
-                literal: None,
             });
             add = false;
             at = 1;
@@ -281,12 +292,12 @@ fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
     let plain = !symbol.regex && !symbol.text.contains(['*', '?', '[', '\\', '^', '$']);
     let rule = Rule {
         add,
-        symbol: match symbol.text {
-            "" | "*" => None,
-            _ => Some(compile(symbol)?),
+        symbols: match symbol.text {
+            "" | "*" => Symbols::All,
+            name if plain => Symbols::Named(name.into()),
+            _ => Symbols::Like(compile(symbol)?),
         },
         from: library(of)?,
-        literal: (plain && !symbol.text.is_empty()).then(|| symbol.text.into()),
     };
     Ok((rule, end))
 }

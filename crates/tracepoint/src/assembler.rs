@@ -24,6 +24,7 @@ pub enum Reg {
 #[repr(u8)]
 pub enum Size {
     Word = 0x00,
+    Byte = 0x10,
     Double = 0x18,
 }
 

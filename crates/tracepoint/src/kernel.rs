@@ -1,9 +1,11 @@
 //! bpf(2): maps and programs made, read and attached, and what stands in the way. Layouts: `union bpf_attr` and
 //! `struct bpf_prog_info` in include/uapi/linux/bpf.h. Used by `places`, `watch` and others here, and by the crates `calls` and `frames`.
 
+mod mapped;
 mod on_demand;
 mod types;
 
+pub use mapped::Mapped;
 pub use on_demand::OnDemand;
 
 use crate::assembler::Program;

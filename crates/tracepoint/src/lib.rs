@@ -26,6 +26,7 @@
 //! | `processes` | the processes that a set of programs watches |
 //! | `places` | [`Places`]: calls counted by the place that made them, with a program of its own |
 //! | `running` | [`Running`]: no calls, but the threads that have a processor, copied there for `lancet profile` |
+//! | `switches` | [`Switches`]: which threads have had a processor, for a process of which nearly all sleep |
 //!
 //! Programs and maps live as long as their descriptors, so nothing stays when lancet ends, however it ends. A thread is known by
 //! the address of its task, which stays the same when a thread other than the first runs another program, and means the same in
@@ -46,6 +47,7 @@ mod programs;
 mod records;
 mod ring;
 mod running;
+mod switches;
 mod watch;
 mod writer;
 
@@ -54,4 +56,5 @@ pub use copier::knows;
 pub use kernel::Refused;
 pub use places::{Called, Places};
 pub use running::{Asked, DEEPEST, LISTED, PAGE, Running, Seen};
+pub use switches::Switches;
 pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Unfit, Watch, Whose};

@@ -1,4 +1,4 @@
-//! The processes that a set of programs watches. Used by `watch`, `places`, `running` and `writer`.
+//! The processes that a set of programs watches. Used by `watch`, `places`, `switches` and others here.
 
 use crate::kernel::{Kind, Map, Refused};
 use std::fs;
@@ -11,6 +11,7 @@ pub const MOST: u32 = 8 << 10;
 const FIRST_NAMESPACE: u64 = 0xeffffffc;
 
 /// The processes that are watched.
+#[derive(Debug)]
 pub struct Processes {
     /// Processes by their ids in lancet's PID namespace; the value is the time since which each is watched.
     pub watched: Map,

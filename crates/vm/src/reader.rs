@@ -29,6 +29,21 @@ pub(crate) fn all<const N: usize>(facts: [u64; N]) -> FactWords {
     words
 }
 
+/// Calls `each` with points until it returns false. Returns false if it comes to one that could not be read.
+pub(crate) fn until(
+    points: impl Iterator<Item = Option<ScriptPoint>>,
+    each: &mut impl FnMut(ScriptPoint) -> bool,
+) -> bool {
+    for point in points {
+        match point {
+            None => return false,
+            Some(point) if !each(point) => return true,
+            Some(_) => {}
+        }
+    }
+    true
+}
+
 /// A VM that was found in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -126,22 +141,30 @@ pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
     fn find(memory: &'a M, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Found, Self::Error>;
     fn open(memory: &'a M, facts: &FactWords) -> Option<Self>;
     fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint>;
-    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool);
+    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) -> bool;
 
-    /// As [`nearest`](Self::nearest), where what the VM points to may be gone: stacks are copied away under it, or an interpreter has
-    /// ended. Only a language in which that happens needs `memory`.
+    fn reads_frames_alone(&self) -> bool {
+        false
+    }
+
+    fn is_wary(&self) -> bool {
+        false
+    }
+
+    /// As [`nearest`](Self::nearest), over a memory that refuses what cannot be read. Only a language in which that may happen
+    /// needs `memory`.
     fn nearest_wary(&self, _memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
         self.nearest(thread)
     }
 
-    /// As [`outward`](Self::outward), where what the VM points to may be gone.
+    /// As [`outward`](Self::outward), over such a memory.
     fn outward_wary(
         &self,
         _memory: &impl Memory,
         thread: OwnThread,
         each: &mut impl FnMut(ScriptPoint, u64) -> bool,
-    ) {
-        self.outward(thread, each);
+    ) -> bool {
+        self.outward(thread, each)
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32>;
@@ -296,14 +319,30 @@ impl<'a, M: Memory> Reader<'a, M> {
     }
 
     /// Calls `each` with the points of the frames outside of the nearest one, from the inside outward, until it returns
-    /// `false`; each with the function that [`copy_name`](Reader::copy_name) needs.
-    pub fn outward(&self, thread: OwnThread, mut each: impl FnMut(ScriptPoint, u64) -> bool) {
-        ask!(&self.any, reader => ScriptReader::outward(reader, thread, &mut each));
+    /// `false`; each with the function that [`copy_name`](Reader::copy_name) needs. Returns whether it was called with each up to the
+    /// outermost one or up to where it returned `false`: if not, a frame could not be read.
+    pub fn outward(
+        &self,
+        thread: OwnThread,
+        mut each: impl FnMut(ScriptPoint, u64) -> bool,
+    ) -> bool {
+        ask!(&self.any, reader => ScriptReader::outward(reader, thread, &mut each))
     }
 
-    /// As [`nearest`](Reader::nearest), where the VM's notes of its frames may be wrong for a moment, because stacks
-    /// are copied away under it (greenlet). `memory` is that of the same process, and returns an error for what cannot
-    /// be read.
+    /// Returns whether nothing but frames, and what they lead to, may be read with the facts. Then no word of a call is: it has no text.
+    pub fn reads_frames_alone(&self) -> bool {
+        ask!(&self.any, reader => ScriptReader::reads_frames_alone(reader))
+    }
+
+    /// Returns whether another thread may take away what leads to this thread's frames, or the layout was derived: then only
+    /// [`nearest_wary`](Reader::nearest_wary) and [`outward_wary`](Reader::outward_wary) may be called.
+    pub fn is_wary(&self) -> bool {
+        ask!(&self.any, reader => ScriptReader::is_wary(reader))
+    }
+
+    /// As [`nearest`](Reader::nearest), where what leads to the frames may be wrong or gone for a moment: stacks
+    /// are copied away under the VM (greenlet), or [`is_wary`](Reader::is_wary). `memory` is that of the same process, and returns an error
+    /// for what cannot be read.
     pub fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
         ask!(&self.any, reader => ScriptReader::nearest_wary(reader, memory, thread))
     }
@@ -314,8 +353,8 @@ impl<'a, M: Memory> Reader<'a, M> {
         memory: &impl Memory,
         thread: OwnThread,
         mut each: impl FnMut(ScriptPoint, u64) -> bool,
-    ) {
-        ask!(&self.any, reader => ScriptReader::outward_wary(reader, memory, thread, &mut each));
+    ) -> bool {
+        ask!(&self.any, reader => ScriptReader::outward_wary(reader, memory, thread, &mut each))
     }
 
     /// Returns whether the file at this path belongs to a library.
@@ -345,6 +384,14 @@ impl<'a, M: Memory> Reader<'a, M> {
         ask!(&self.any, reader => ScriptReader::copy_name(reader, at, function, thread, into))
     }
 
+    /// Returns the word with this number, if words of calls may be read.
+    fn word(&self, number: u8) -> Option<Word> {
+        match self.reads_frames_alone() {
+            true => None,
+            false => Word::of(self.language, number),
+        }
+    }
+
     /// Writes the text of a word of a call. `number` is the word's: [`Word::number`].
     pub fn write_word(
         &self,
@@ -354,7 +401,7 @@ impl<'a, M: Memory> Reader<'a, M> {
         limits: &Limits,
         out: &mut Cut<'_>,
     ) -> Result<(), NoText> {
-        let word = Word::of(self.language, number).ok_or(NoText)?;
+        let word = self.word(number).ok_or(NoText)?;
         ask!(&self.any, reader => ScriptReader::write_word(reader, word, value, call, limits, out))
     }
 
@@ -367,7 +414,7 @@ impl<'a, M: Memory> Reader<'a, M> {
         index: u64,
         call: &Call,
     ) -> Option<Scalar<RawText>> {
-        let word = Word::of(self.language, number)?;
+        let word = self.word(number)?;
         ask!(&self.any, reader => ScriptReader::scalar(reader, word, value, index, call))
     }
 

@@ -24,13 +24,18 @@ module Lancet
         @places = []
       end
 
-      # Each place of an answer of `read`, and how many objects were made there, the most first.
+      # Each place of an answer of `read`, the one with the most objects first, and behind each how many were made there: one Array, because a page of an
+      # application has hundreds of places.
       def places(rows)
         found = lines(rows) or raise Lost, GONE
         # Those of a class without a name are told each time: it may be given one.
         found.pop.each_slice(4) { |site, path, line, type| @places[site] = Place.new(path || nil, line, type) }
-        at = -2
-        Array.new(found.size / 2) { [@places[found[at += 2]], found[at + 1]] }
+        at = 0
+        while at < found.size
+          found[at] = @places[found[at]]
+          at += 2
+        end
+        found
       end
     end
 
@@ -52,30 +57,54 @@ module Lancet
         self
       end
 
-      # Each place and how many objects were made there, the most first.
-      def places
-        @places ||= @door.places(@rows)
+      # Calls the block with each place and how many objects were made there, the most first.
+      def each
+        found = places
+        at = 0
+        while at < found.size
+          yield found[at], found[at + 1]
+          at += 2
+        end
       end
 
       def rows
-        @as_rows ||= places.map { |place, born| Row.new(place.path, place.line, place.type, 0, born) }
+        @as_rows ||= [].tap { |rows| each { |place, born| rows << Row.new(place.path, place.line, place.type, 0, born) } }
       end
 
       def count
-        @count ||= @places ? @places.sum(&:last) : @door.count(@rows) || raise(Lost, GONE)
+        @count ||= @places ? count_places : @door.count(@rows) || raise(Lost, GONE)
       end
 
       # How many of each type, those of the line with the most first.
       def types
         types = Hash.new(0)
-        places.each { |place, born| types[place.type] += born }
+        each { |place, born| types[place.type] += born }
         types.default = nil
         types
       end
 
-      # All of it as JSON: `created`, `types`, `lines`.
+      # The same, and each line, as Hashes.
+      def to_h
+        lines = []
+        each { |place, born| lines << { file: place.path, line: place.line, type: place.type, count: born } }
+        { created: count, types: types, lines: lines }
+      end
+
+      # The same as JSON.
       def json
         @json ||= @door.json(@rows) || raise(Lost, GONE)
+      end
+
+      private
+
+      def places
+        @places ||= @door.places(@rows)
+      end
+
+      def count_places
+        sum = 0
+        each { |_, born| sum += born }
+        sum
       end
     end
 

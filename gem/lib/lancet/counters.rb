@@ -24,6 +24,7 @@ module Lancet
 
     @lock = Monitor.new
     @all = {}
+    @last_found = nil
     @numbering = Mutex.new
     @last = 0
 
@@ -47,12 +48,17 @@ module Lancet
 
       # Those of this process for these groups (true: the usual ones).
       def of(groups)
-        groups = USUAL if groups == true
-        names = groups.map(&:to_s).sort
-        @lock.synchronize do
+        # Most programs have one choice, and ask for it with each request.
+        known, last = @last_found
+        return last if groups.equal?(known) && last.there?
+
+        names = (groups == true ? USUAL : groups).map(&:to_s).sort
+        found = @lock.synchronize do
           @all.delete(names) unless @all[names]&.there?
           @all[names] ||= new(names)
         end
+        @last_found = [groups, found].freeze if groups.frozen?
+        found
       end
     end
 

@@ -317,10 +317,7 @@ module Lancet
     end
 
     def objects_to_h
-      made do |made|
-        lines = made.places.map { |place, born| { file: place.path, line: place.line, type: place.type, count: born } }
-        { created: made.count, types: made.types, lines: lines }
-      end
+      made(&:to_h)
     end
   end
 end

@@ -31,7 +31,7 @@ module Lancet
       @sample = sample
       @threshold = threshold || 0
       @objects = objects
-      @calls = calls
+      @calls = calls.is_a?(Array) ? calls.dup.freeze : calls
       @log = log
       @file = file
       @keep = keep

@@ -23,7 +23,7 @@ ALL = (*USUAL, "memory", *WAITS)
 # Those of a page.
 SHOWN = (*USUAL, "waits")
 # A mark is a call of `getenv`, which is hooked too: nobody else asks for such a name.
-MARK = "LANCET_TRACE_"
+MARK = b"LANCET_TRACE_%d"
 
 
 class Sum(NamedTuple):
@@ -40,14 +40,17 @@ class Sum(NamedTuple):
 
 _lock = threading.RLock()
 _all: dict[tuple[str, ...], Counters] = {}
+# The last choice of groups, and what was found for it: most programs have one, and ask for it with each request.
+_last: tuple[object, Counters] | None = None
 # Marks are numbered for the process: each `lancet calls` sees the marks of all threads, also those that are meant for another one.
 _numbers = itertools.count(1)
 
 
 def _after_fork() -> None:
-    global _lock
+    global _lock, _last
     _lock = threading.RLock()
     _all.clear()
+    _last = None
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -90,18 +93,30 @@ def check(groups: object) -> None:
 
 def of(groups: Literal[True] | Collection[str]) -> Counters:
     """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
+    global _last
+    last = _known(groups)
+    if last is not None:
+        return last
     names = _names(groups)
     with _lock:
         found = _all.get(names)
         if found is None or not found.is_there():
             found = _all[names] = Counters(names)
+        # What may be changed meanwhile may be another choice the next time.
+        _last = (groups, found) if groups is True or isinstance(groups, (tuple, frozenset)) else None
         return found
 
 
 def are_there(groups: Literal[True] | Collection[str]) -> bool:
     """Whether the functions of these groups are hooked, as far as is known, so that `of` has nothing to wait for."""
-    found = _all.get(_names(groups))
+    found = _known(groups) or _all.get(_names(groups))
     return found is not None and found.is_there()
+
+
+def _known(groups: Literal[True] | Collection[str]) -> Counters | None:
+    """What was found last, if it was for the same choice and is still there."""
+    last = _last
+    return last[1] if last is not None and last[0] is groups and last[1].is_there() else None
 
 
 def _names(groups: Literal[True] | Collection[str]) -> tuple[str, ...]:
@@ -130,7 +145,7 @@ class Counters:
     def mark(self) -> int:
         """Sets a mark in the calls of this thread, and returns its number, which no other mark of this process has."""
         number = next(_numbers)
-        self._getenv(b"%s%d" % (MARK.encode(), number))
+        self._getenv(MARK % number)
         return number
 
     def between(self, stretches: list[tuple[int, int]], details: bool = False) -> Between:

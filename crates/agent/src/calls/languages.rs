@@ -117,10 +117,11 @@ impl Script {
     }
 
     /// Calls `each` with the places of the frames outside of the nearest, from the inside outward, and with what
-    /// [`describe`](Script::describe) needs to know of them, until it returns false. `wary` as for [`place`](Script::place).
-    pub fn outward(&self, wary: Option<&Copied>, mut each: impl FnMut(Place, u64) -> bool) {
+    /// [`describe`](Script::describe) needs to know of them, until it returns false. Returns false if a frame could not be read: those
+    /// outside of it are missing. `wary` as for [`place`](Script::place).
+    pub fn outward(&self, wary: Option<&Copied>, mut each: impl FnMut(Place, u64) -> bool) -> bool {
         let Some(reader) = &self.reader else {
-            return;
+            return false;
         };
         let each = |at, function| each(unnumbered(at), function);
         match wary {

@@ -158,7 +158,7 @@ impl Asker<'_> {
         let mut all_seen = true;
         if number & LIBRARY != 0 {
             let mut skipped = 0;
-            script().outward(self.wary, |place, code| {
+            let is_whole = script().outward(self.wary, |place, code| {
                 skipped += 1;
                 let Some(entry) = self.known(place, Some(code)) else {
                     all_seen = false;
@@ -173,6 +173,8 @@ impl Asker<'_> {
                 found = self.told(entry, Some(code));
                 false
             });
+            // What could not be read may be the application.
+            all_seen &= is_whole;
         }
         if found == 0 && number & LIBRARY != 0 && self.strict && !all_seen {
             return (0, 0);

@@ -234,6 +234,10 @@ impl fmt::Display for Message {
                 out,
                 "calls are shown without the line of a script: {reason}"
             ),
+            M::WithoutTable { pid, note } => write!(
+                out,
+                "process {pid}: {note}; a call whose line cannot be read so is shown without one"
+            ),
             M::NoDriver { pid, peer } => write!(
                 out,
                 "process {pid} is connected to a server ({peer}), and none of the functions of the preset speaks to it: its driver is written in the script's language (PyMySQL, redis-py, Net::HTTP) or speaks the protocol itself (Go, Java); what it sends, and from which line: lancet syscalls -e trace=%network -s 400 -p {pid}"

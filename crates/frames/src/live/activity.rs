@@ -6,22 +6,9 @@
 //! say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a `futex`
 //! the C library stores the owner of the lock (`owners`).
 
-use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use process::wait::Wait;
 
-use process::asleep::{Asleep, run_time};
-use process::interrupted::InCall;
-use process::ptrace;
-use process::snapshot::Thread;
-use process::stop::{Stop, thread_ids, thread_state};
-use process::wait::{Wait, Waits, slept_for};
-use vm::Memory;
-
-use super::earlier::Earlier;
 use super::loaded::Loaded;
-use super::name_lookup;
-use super::owners::Owners;
 use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::{Owner, State, What};
@@ -63,217 +50,14 @@ pub enum Lock {
     Library(What, u64),
 }
 
-/// A thread that slept before the process was stopped.
-#[derive(Debug)]
-struct Sleeper {
-    call: InCall,
-    wait: Wait,
-    /// Shows whether it has slept since; `None` if the kernel or its C library does not allow that.
-    asleep: Option<Asleep>,
-    /// When it was asked.
-    asked: Instant,
-}
-
-impl Sleeper {
-    /// Returns whether the thread sleeps where it was when its stack was copied.
-    fn is_at(&self, thread: &Thread) -> bool {
-        (self.call.sp, self.call.pc) == (thread.context.sp, thread.context.ip)
-    }
-}
-
-/// Returns the call that a thread sleeps in. The file that shows it belongs to the user of the process; who may trace the process and not
-/// read that file stops the thread for a moment.
-fn call_of(pid: i32, tid: i32) -> Option<InCall> {
-    match InCall::read(pid, tid) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let _stop = Stop::as_it_is(pid, tid, false).ok()?;
-            let call = InCall::of_registers(&ptrace::registers(tid).ok()?);
-            (call.number >= 0).then_some(call)
-        }
-        read => read.ok()?,
-    }
-}
-
-/// The threads that did not run before the process was stopped.
-#[derive(Debug, Default)]
-pub(super) struct Sleepers {
-    by_tid: HashMap<i32, Sleeper>,
-    stopped: HashSet<i32>,
-    /// Threads that ran, or wanted to, when all were asked last.
-    awake: HashSet<i32>,
-}
-
-impl Sleepers {
-    /// Returns the threads that sleep. Of those in `known`, which have slept on since then, nothing is asked.
-    pub(super) fn of(pid: i32, memory: &dyn Memory, known: Sleepers) -> Sleepers {
-        let mut waits = Waits::of(pid, memory);
-        let mut found = known;
-        found.awake.clear();
-        for tid in thread_ids(pid).unwrap_or_default() {
-            if found.by_tid.contains_key(&tid) {
-                continue;
-            }
-            let letter = thread_state(pid, tid);
-            if matches!(letter, Some('T' | 't')) {
-                found.stopped.insert(tid);
-            }
-            if !matches!(letter, Some('S' | 'D')) {
-                found
-                    .awake
-                    .extend(letter.filter(|letter| *letter == 'R').map(|_| tid));
-                continue;
-            }
-            // How long it has slept is asked first, because to learn its call may take a stop.
-            let slept = slept_for(pid, tid);
-            let asleep = Asleep::of(pid, tid);
-            let call = asleep.as_ref().map(|asleep| *asleep.call());
-            let Some(call) = call.or_else(|| call_of(pid, tid)) else {
-                continue;
-            };
-            let wait = waits.wait(tid, &call, slept);
-            let sleeper = Sleeper {
-                call,
-                wait,
-                asleep,
-                asked: Instant::now(),
-            };
-            found.by_tid.insert(tid, sleeper);
-        }
-        found
-    }
-
-    /// Returns what shows that threads sleep on, of those that are not among these.
-    pub(super) fn beside(&self, known: &[Asleep]) -> Vec<Asleep> {
-        let known: HashSet<i32> = known.iter().map(Asleep::tid).collect();
-        let asleep = self.by_tid.values().filter_map(|one| one.asleep.as_ref());
-        let others = asleep.filter(|asleep| !known.contains(&asleep.tid()));
-        others.cloned().collect()
-    }
-
-    /// Returns the threads that wanted a processor before and after others were looked at there, and did not have one: those that `ran` did.
-    pub(super) fn queued(&self, ran: &HashSet<i32>, earlier: &Earlier) -> Vec<i32> {
-        let others = self.awake.difference(ran).copied();
-        others
-            .filter(|tid| earlier.wanted_processor(*tid))
-            .collect()
-    }
-
-    /// Whether a thread is known to sleep.
-    pub(super) fn has(&self, tid: i32) -> bool {
-        self.by_tid.contains_key(&tid)
-    }
-
-    /// Whether a thread sleeps and nothing shows whether it sleeps on, or where its thread area is.
-    pub(super) fn is_any_hidden(&self, pid: i32) -> bool {
-        let unseen = self.by_tid.iter().filter(|(_, one)| one.asleep.is_none());
-        unseen.into_iter().any(|(tid, _)| {
-            let before = run_time(pid, *tid);
-            let hidden = Asleep::of(pid, *tid).is_none();
-            let sleeps = matches!(thread_state(pid, *tid), Some('S' | 'D'));
-            hidden && sleeps && run_time(pid, *tid) == before
-        })
-    }
-
-    /// Checks threads again that were elsewhere when they were copied than at the first check: they woke up and sleep again. Those that
-    /// now sleep where they were copied are assumed to have slept there. This says nothing about what they held or wanted in between, so
-    /// it proves no deadlock.
-    pub(super) fn ask_again(&mut self, pid: i32, memory: &dyn Memory, threads: &[Thread]) {
-        let mut waits = None;
-        for thread in threads {
-            let known = self.by_tid.get(&thread.tid);
-            if known.is_some_and(|sleeper| sleeper.is_at(thread)) {
-                continue;
-            }
-            if !matches!(thread_state(pid, thread.tid), Some('S' | 'D')) {
-                continue;
-            }
-            let slept = slept_for(pid, thread.tid);
-            let Some(call) = call_of(pid, thread.tid) else {
-                continue;
-            };
-            let wait = waits
-                .get_or_insert_with(|| Waits::of(pid, memory))
-                .wait(thread.tid, &call, slept);
-            let sleeper = Sleeper {
-                call,
-                wait,
-                asleep: None,
-                asked: Instant::now(),
-            };
-            self.by_tid.insert(thread.tid, sleeper);
-        }
-    }
-
-    /// Returns those of the threads that were seen to sleep on which sleep on still, and which they are; with `asks` false that is not asked.
-    /// They must be `wanted` by their ids and by how long ago they were asked.
-    pub(super) fn still(
-        mut self,
-        stacks: &[Stack],
-        asks: bool,
-        wanted: impl Fn(i32, Duration) -> bool,
-    ) -> (Sleepers, Vec<Asleep>) {
-        let slept = |stack: &&Stack| stack.state.as_ref().is_some_and(|state| state.slept_on);
-        let threads = stacks.iter().filter(|stack| stack.parked.is_none());
-        let slept: HashSet<i32> = threads
-            .filter(slept)
-            .map(|stack| stack.thread.tid)
-            .collect();
-        self.by_tid.retain(|tid, sleeper| {
-            let asleep = sleeper.asleep.as_ref();
-            let sleeps_on = || asleep.is_some_and(|asleep| !asks || asleep.sleeps_on());
-            slept.contains(tid) && wanted(*tid, sleeper.asked.elapsed()) && sleeps_on()
-        });
-        self.stopped.clear();
-        let asleep = self.by_tid.values().filter_map(|one| one.asleep.clone());
-        let asleep = asleep.collect();
-        (self, asleep)
-    }
-
-    /// Returns what the thread of a stack does.
-    pub(super) fn state(&self, process: &Process, owners: &Owners, stack: &Stack) -> State {
-        let thread = &stack.thread;
-        let sleeper = self.by_tid.get(&thread.tid);
-        let sleeper = sleeper.filter(|sleeper| sleeper.is_at(thread));
-        let mut known = process.vms.iter();
-        let through = sleeper.map(|sleeper| Through {
-            argument: sleeper.call.arguments[0],
-            ..through(process, stack)
-        });
-        let through = through.unwrap_or_default();
-        let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
-        State {
-            wait: sleeper.map(|sleeper| sleeper.wait.clone()),
-            asks_for: sleeper
-                .and_then(|sleeper| name_lookup::asked(&sleeper.wait.on, thread, process.copies)),
-            stopped: self.stopped.contains(&thread.tid),
-            held: sleeper
-                .and_then(|sleeper| owners.held(process, stack, sleeper.wait.futex.as_ref()?)),
-            through: through.function,
-            vm,
-            slept_on: false,
-            still: false,
-        }
-    }
-
-    /// Notes which threads have slept on until the data of all of them had been read: what one of them holds is told by the data of those
-    /// that wait for it, too.
-    pub(super) fn note_who_slept_on(&self, stacks: &mut [Stack]) {
-        for stack in stacks {
-            let sleeper = self.by_tid.get(&stack.thread.tid);
-            let sleeper = sleeper.filter(|sleeper| sleeper.is_at(&stack.thread));
-            let asleep = sleeper.and_then(|sleeper| sleeper.asleep.as_ref());
-            if let Some(state) = stack.state.as_mut() {
-                state.slept_on = asleep.is_some_and(Asleep::sleeps_on);
-            }
-        }
-    }
-}
-
 /// Tells who has the VM's lock, where only those who wait for it lead to that, and since when they wait. A thread that waits for it wakes up
 /// all the time to ask for it anew (each 5 ms in Python). It has run nothing of the language for as long as the one that has the lock has
 /// slept with it.
 pub(super) fn tell_turns(stacks: &mut [Stack]) {
     for waiting in 0..stacks.len() {
+        if vm(&stacks[waiting]).is_none_or(|vm| vm.turn != Turn::Waits) {
+            continue;
+        }
         let Some((Until::Turn, has)) = waits_for(stacks, waiting) else {
             continue;
         };
@@ -441,6 +225,7 @@ impl Stack {
 mod tests {
     use super::*;
     use crate::live::scripts::Placement;
+    use process::snapshot::Thread;
 
     fn script(path: &str, name: &str) -> Script {
         Script {

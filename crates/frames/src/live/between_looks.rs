@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use process::asleep::Asleep;
 use process::room::Room;
+use process::snapshot::Activity;
 
-use super::activity::Sleepers;
 use super::look::Look;
+use super::sleepers::{Shown, Sleepers};
 use super::stack::Stack;
 
 /// How long a thread that sleeps on is not read again, at least.
@@ -17,8 +17,11 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// first read in one look are not all read again in one look.
 const GROUPS: u32 = 16;
 const LONGER: Duration = Duration::from_millis(50);
-/// So many times longer where looks stop nobody.
+/// So many times longer where looks stop nobody, and where so many sleep that to read them again would take more time than all the rest, as many
+/// times as there are groups of so many.
 const SELDOM: u32 = 8;
+const FEW: usize = 16;
+const MOST_SELDOM: u32 = 1 << 12;
 
 /// One look, and what is needed to begin the next one.
 pub(super) struct Again {
@@ -31,8 +34,18 @@ pub(super) struct Again {
 pub(super) struct Kept {
     pub(super) stacks: Vec<(Stack, Room)>,
     pub(super) sleepers: Sleepers,
-    /// What shows that they sleep on.
-    pub(super) asleep: Vec<Asleep>,
+}
+
+impl Kept {
+    /// Keeps those threads that are `shown` to have slept on until now, but none that `ran`. Returns the others.
+    pub(super) fn keep(&mut self, shown: Shown<'_>, ran: &HashSet<i32>) -> Vec<i32> {
+        self.sleepers.forget(ran);
+        self.sleepers.keep(shown, |_, _| true);
+        let woken = self
+            .stacks
+            .extract_if(.., |(stack, _)| !self.sleepers.has(stack.thread.tid));
+        woken.map(|(stack, _)| stack.thread.tid).collect()
+    }
 }
 
 impl Again {
@@ -40,29 +53,44 @@ impl Again {
         Again { look, sleepers }
     }
 
+    /// How many threads slept.
+    pub(super) fn asleep(&self) -> usize {
+        self.sleepers.len()
+    }
+
     /// Returns the threads of process `pid` that have slept since they were read, and need not be read again yet. The main thread is not
     /// one of them, because what is wanted of the whole process is copied with it.
     pub(super) fn kept(self, pid: i32) -> Kept {
-        self.kept_if(true, |tid, age| tid != pid && age < oldest(tid))
+        self.kept_if(Shown::Asked, |tid, age| tid != pid && age < oldest(tid))
     }
 
-    /// Returns the threads that have slept since they were read; with `asks` false those that slept when they were asked last. Nothing is
-    /// copied with one of them, and what they wait for is read again more seldom.
-    pub(super) fn kept_beside(self, asks: bool) -> Kept {
-        self.kept_if(asks, |tid, age| age < oldest(tid) * SELDOM)
+    /// Returns the threads that are `shown` to have slept since they were read. Nothing is copied with one of them, and what they wait for is
+    /// read again more seldom.
+    pub(super) fn kept_beside(self, shown: Shown<'_>) -> Kept {
+        let groups = u32::try_from(self.sleepers.len() / FEW).unwrap_or(u32::MAX);
+        let times = groups.clamp(SELDOM, MOST_SELDOM);
+        self.kept_if(shown, |tid, age| age < oldest(tid) * times)
     }
 
-    fn kept_if(self, asks: bool, wanted: impl Fn(i32, Duration) -> bool) -> Kept {
-        let Look { stacks, rooms, .. } = self.look;
-        let (sleepers, asleep) = self.sleepers.still(&stacks, asks, wanted);
-        let kept: HashSet<i32> = asleep.iter().map(Asleep::tid).collect();
-        let is_kept = |stack: &Stack| stack.parked.is_none() && kept.contains(&stack.thread.tid);
-        let stacks = stacks.into_iter().zip(rooms);
-        Kept {
-            stacks: stacks.filter(|(stack, _)| is_kept(stack)).collect(),
-            sleepers,
-            asleep,
-        }
+    fn kept_if(self, shown: Shown<'_>, wanted: impl Fn(i32, Duration) -> bool) -> Kept {
+        let Again { look, mut sleepers } = self;
+        sleepers.keep(shown, wanted);
+        let is_kept = |stack: &Stack| {
+            let slept = stack.parked.is_none() && stack.thread.activity != Activity::Ran;
+            slept && sleepers.has(stack.thread.tid)
+        };
+        let stacks = look.stacks.into_iter().zip(look.rooms);
+        let mut stacks: Vec<(Stack, Room)> = stacks.filter(|(stack, _)| is_kept(stack)).collect();
+        // Of one that fell asleep again in that look the later stack is that of its sleep.
+        stacks.dedup_by(|(later, of_later), (earlier, of_earlier)| {
+            let is_same = later.thread.tid == earlier.thread.tid;
+            if is_same {
+                std::mem::swap(later, earlier);
+                std::mem::swap(of_later, of_earlier);
+            }
+            is_same
+        });
+        Kept { stacks, sleepers }
     }
 }
 

@@ -286,6 +286,7 @@ impl Core {
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
             kept: HashSet::new(),
+            late: HashSet::new(),
             queued: Vec::new(),
             again: 0,
             why_stopped: None,

@@ -1,13 +1,13 @@
-//! What the threads of a process did just before its processors were interrupted. Used by `activity` and `running`.
+//! What the threads of a process did just before its processors were interrupted. Used by `running` and `sleepers`.
 //!
 //! It takes a while until all threads have been asked, so what a thread does when it is asked after the interrupts may have begun since: one
 //! that sleeps a short time has woken by then, and wants a processor.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use process::stop::{any_runs, thread_ids, thread_state};
+use process::stop::{any_runs, thread_state};
 
-use super::activity::Sleepers;
+use super::sleepers::Sleepers;
 
 /// Threads of a process that are asked, at most, so that no processor is interrupted in vain.
 const MOST_ASKED: usize = 64;
@@ -18,18 +18,35 @@ pub(super) struct Earlier {
     /// Of those that were not known to sleep.
     letters: HashMap<i32, char>,
     threads: usize,
+    is_any_gone: bool,
 }
 
 impl Earlier {
-    /// Asks the threads that are not `known` to sleep.
-    pub(super) fn of(pid: i32, known: &Sleepers) -> Earlier {
-        let tids = thread_ids(pid).unwrap_or_default();
-        let others = tids.iter().filter(|tid| !known.has(**tid));
-        let letters = others.filter_map(|tid| Some((*tid, thread_state(pid, *tid)?)));
+    /// Asks those of the threads that are not `known` to sleep.
+    pub(super) fn of(pid: i32, tids: &[i32], known: &Sleepers) -> Earlier {
+        let others: Vec<i32> = tids
+            .iter()
+            .copied()
+            .filter(|tid| !known.has(*tid))
+            .collect();
+        let letters = others.iter();
+        let letters = letters.filter_map(|tid| Some((*tid, thread_state(pid, *tid)?)));
+        let letters: HashMap<i32, char> = letters.collect();
         Earlier {
-            letters: letters.collect(),
+            is_any_gone: letters.len() < others.len(),
+            letters,
             threads: tids.len(),
         }
+    }
+
+    /// Whether one of the threads was gone.
+    pub(super) fn is_any_gone(&self) -> bool {
+        self.is_any_gone
+    }
+
+    /// The threads that were there and not known to sleep.
+    pub(super) fn asked(&self) -> Vec<i32> {
+        self.letters.keys().copied().collect()
     }
 
     /// Whether a thread was on a processor or waited for one.
@@ -43,12 +60,10 @@ impl Earlier {
         wanted || self.threads > MOST_ASKED || any_runs(pid)
     }
 
-    /// Returns the threads that were neither on a processor nor waited for one, but those that are `told`.
-    pub(super) fn slept_beside(&self, told: &HashSet<i32>) -> Vec<i32> {
-        let slept = |letter: char| !matches!(letter, 'R' | 'Z' | 'X');
-        let all = self.letters.iter().filter(|(_, letter)| slept(**letter));
-        let tids = all.map(|(tid, _)| *tid);
-        tids.filter(|tid| !told.contains(tid)).collect()
+    /// Whether a thread was neither on a processor nor waited for one.
+    pub(super) fn slept(&self, tid: i32) -> bool {
+        let letter = self.letters.get(&tid);
+        letter.is_some_and(|letter| !matches!(letter, 'R' | 'Z' | 'X'))
     }
 }
 
@@ -62,10 +77,10 @@ mod tests {
         let earlier = Earlier {
             letters: letters.into_iter().collect(),
             threads: 5,
+            is_any_gone: false,
         };
-        let mut slept = earlier.slept_beside(&HashSet::from([5]));
-        slept.sort_unstable();
-        assert_eq!(slept, [2, 3]);
+        let slept = (0..7).filter(|tid| earlier.slept(*tid));
+        assert_eq!(slept.collect::<Vec<_>>(), [2, 3, 5]);
         assert!(earlier.wanted_processor(1) && !earlier.wanted_processor(2));
         assert!(earlier.may_run(std::process::id() as i32));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use process::room::Room;
 
+use super::scripts::NotRead;
 use super::stack::Stack;
 
 /// What was seen in one stop of a process.
@@ -20,8 +21,8 @@ pub struct Look {
     pub unread: Vec<String>,
     /// Of VMs of versions without a table, by what they are read.
     pub notes: Vec<String>,
-    /// Of VMs of versions without a table, what was asked for and not read in this look.
-    pub not_read: Vec<String>,
+    /// Of VMs, what was asked for and not read in this look.
+    pub not_read: Vec<NotRead>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
     /// How long the process stood still, at most: the time of tries that failed is in it.
@@ -30,6 +31,9 @@ pub struct Look {
     pub copied: u64,
     /// Threads that were not read for this look, because they have slept since the one before (`Live::look_again`).
     pub kept: HashSet<i32>,
+    /// Threads that fell asleep while those that slept before were read. They are read all the same, but do not tell of this look: see
+    /// `profile::waits`.
+    pub late: HashSet<i32>,
     /// Threads that waited for a processor and were not read, as `Wanted::running` allows.
     pub queued: Vec<i32>,
     /// How often a thread on a processor had to be copied once more, because what was copied of it did not hold all of its frames.

@@ -12,8 +12,8 @@
 //!
 //! If the VM keeps a record of its own in each native frame, the frame is found by its address. Otherwise frames of
 //! the VM's function and runs are counted, from the outer end: a thread may be seen when it has noted a script frame
-//! whose run has not begun, or has ended, but only at the inner end. A stack whose outer end was not found is counted
-//! from the inner one.
+//! whose run has not begun, or has ended, but only at the inner end. A stack whose outer end was not found,
+//! or whose outer script frames could not be read, is counted from the inner one.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ struct Run {
 }
 
 /// Assigns each run to the native frame that runs it, and returns the script frames for which there is none. `runner`
-/// is the code of the function that runs scripts; `whole` says that `lines` reach to the outer end.
+/// is the code of the function that runs scripts; `whole` says that `lines` and `scripts` reach to the outer end.
 pub(super) fn merge(
     lines: &mut [Line],
     scripts: Vec<Script>,

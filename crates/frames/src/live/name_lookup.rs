@@ -1,4 +1,4 @@
-//! Finds the name that a thread asks a name server for. Used by `activity`.
+//! Finds the name that a thread asks a name server for. Used by `sleepers`.
 //!
 //! A resolver keeps the question that it sends on its stack (glibc: `__res_context_query`, resolv/res_query.c; musl:
 //! `name_from_dns`, src/network/lookup_name.c) and passes its address to the function that sends it. So it is the innermost

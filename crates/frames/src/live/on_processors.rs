@@ -1,10 +1,14 @@
 //! What is known of the threads of a process that run, between two looks: what must be copied with them. Used by `open` and `running`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use process::snapshot::{Copies, Thread};
 use tracepoint::{DEEPEST, LISTED, Seen};
+
+use super::marks::Marks;
+use super::thread_list::ThreadList;
 
 /// After so many looks in a row in which not all could be copied, threads are stopped instead for [`STOPPED`] looks.
 const FAILURES: u32 = 3;
@@ -16,6 +20,8 @@ const NAMED: u64 = 256;
 const MOST_THREADS: usize = 1 << 12;
 /// Pages of a stack that are copied before any was seen.
 const SHALLOW: usize = 16;
+/// The threads that sleep are asked whether they have slept on at most for one part in so many of the time.
+const SHARE: u32 = 20;
 /// Why a look is made by stops.
 const NOT_WHOLE: &str = "what leads to the frames of a thread could not all be copied";
 
@@ -36,6 +42,10 @@ pub(super) struct OnProcessors {
     why: String,
     /// When sleeping threads were asked last, and how long that took.
     pub(super) asked: Option<(Instant, Duration)>,
+    /// All threads.
+    pub(super) list: ThreadList,
+    /// What shows which of them have run, where many sleep.
+    pub(super) marks: Option<Rc<Marks>>,
 }
 
 impl Default for OnProcessors {
@@ -50,6 +60,8 @@ impl Default for OnProcessors {
             stops: 0,
             why: String::new(),
             asked: None,
+            list: ThreadList::default(),
+            marks: None,
         }
     }
 }
@@ -60,6 +72,12 @@ impl OnProcessors {
         let goes = self.stops > 0;
         self.stops = self.stops.saturating_sub(1);
         goes
+    }
+
+    /// Whether sleeping threads are asked whether they have slept on: at most for one part in [`SHARE`] of the time.
+    pub(super) fn asks(&self) -> bool {
+        let asked = self.asked.filter(|_| self.marks.is_none());
+        asked.is_none_or(|(last, took)| last.elapsed() >= took * SHARE)
     }
 
     /// Says why a look is made by stops, and so are the next ones, as many as [`STOPPED`] says.

@@ -1,9 +1,10 @@
 //! Reads the stacks of a running process, once or repeatedly. Used by `profile`, `between_looks` and others here, and
 //! by the crates `lancet`, `calls` and `report`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use process::asleep::Asleep;
 use process::guest::Status;
 use process::in_turn;
 use process::launchers::Launchers;
@@ -15,9 +16,10 @@ use process::programs;
 use process::room::Room;
 use process::snapshot::{Overlay, Snapshot, Thread};
 use process::sources::Sources;
+use process::stop::thread_ids;
 use process::wait::{others, retried};
 
-use super::activity::{self, Sleepers};
+use super::activity;
 use super::between_looks::{Again, Kept};
 use super::circles;
 use super::loaded::{Loaded, Modules};
@@ -25,6 +27,7 @@ pub use super::look::Look;
 use super::on_processors::OnProcessors;
 use super::owners::Owners;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
+use super::sleepers::{Shown, Sleepers};
 use super::stack::{self, Process, Stack};
 use super::standstill;
 use super::unwind::Unwinder;
@@ -65,7 +68,9 @@ pub(super) struct Reading<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) coroutines: &'a [(usize, Coroutine)],
     /// The threads that sleep, where it is asked what each thread does.
-    pub(super) sleepers: Option<&'a Sleepers>,
+    pub(super) sleepers: Option<&'a mut Sleepers>,
+    /// What shows that they sleep on.
+    pub(super) shown: Shown<'a>,
     /// Whether references are counted.
     pub(super) count: bool,
 }
@@ -174,35 +179,27 @@ impl Live {
 
     /// Looks at all threads but those that are `kept`.
     fn look_but(&mut self, wanted: Wanted, kept: Kept) -> Result<(Look, Sleepers)> {
-        let deadline = Instant::now() + PATIENCE;
-        let (mut coroutines, all) = if wanted.fibers {
-            scripts::coroutines(&self.vms, &self.memory)
-        } else {
-            (Vec::new(), true)
-        };
-        coroutines.extend(scripts::threads_apart(&self.vms, &self.memory));
-        if wanted.fibers && self.refresh() && !kept.asleep.is_empty() {
+        let (coroutines, all) = self.coroutines(wanted.fibers);
+        let asleep = kept.sleepers.asleep();
+        if wanted.fibers && self.refresh() && !asleep.is_empty() {
             // New code has been loaded, and the files have other numbers.
             return self.look_but(wanted, Kept::default());
         }
         // This comes before the stop, which interrupts a thread's sleep.
-        let mut sleepers = if wanted.states {
-            Sleepers::of(self.pid, &self.memory, kept.sleepers)
-        } else {
-            Sleepers::default()
+        let mut sleepers = match wanted.states {
+            true => {
+                let tids = thread_ids(self.pid).unwrap_or_default();
+                Sleepers::of(self.pid, &self.memory, kept.sleepers, &tids, None)
+            }
+            false => Sleepers::default(),
         };
-        let mut snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
-        if self.note_who_must_stop(&snapshot, !wanted.running) {
-            let before = snapshot.stopped;
-            snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
-            snapshot.stopped += before;
-        }
+        let snapshot = self.stop_and_copy_all(wanted, &coroutines, &asleep)?;
         if wanted.states {
             sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
         // Files that were loaded meanwhile are only in new maps.
         let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
-        if snapshot.threads.iter().any(elsewhere) && self.refresh() && !kept.asleep.is_empty() {
+        if snapshot.threads.iter().any(elsewhere) && self.refresh() && !asleep.is_empty() {
             let (mut look, sleepers) = self.look_but(wanted, Kept::default())?;
             look.stopped += snapshot.stopped;
             return Ok((look, sleepers));
@@ -211,52 +208,96 @@ impl Live {
         let is_read = |tid: i32| snapshot.threads.iter().any(|thread| thread.tid == tid);
         let mut kept_stacks = kept.stacks;
         kept_stacks.retain(|(stack, _)| !is_read(stack.thread.tid));
-        let tids = kept_stacks
-            .iter()
-            .map(|(stack, _)| stack.thread.tid)
-            .collect();
-        let known = wanted.states.then_some(&sleepers);
+        let tids = kept_stacks.iter();
+        let tids = tids.map(|(stack, _)| stack.thread.tid).collect();
         let reading = Reading {
             snapshot: &snapshot,
             coroutines: &coroutines,
-            sleepers: known,
+            sleepers: wanted.states.then_some(&mut sleepers),
+            shown: Shown::Asked,
             count: wanted.count,
         };
-        let (mut stacks, rooms) = self.read_copies(&reading, kept_stacks);
-        self.tell_launchers(&mut stacks);
+        let (mut stacks, rooms) = self.read_copies(reading, kept_stacks);
         if wanted.others {
-            let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
-            let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
-            others::find(self.pid, &mut waits);
-            in_turn::note(self.pid, &mut waits);
-            let states = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
-            retried::note(self.pid, states.filter_map(activity::retries));
+            self.find_others(&mut stacks);
         }
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();
         let standstill = wanted.states && standstill::is(self.pid, &stacks[..threads]);
         let look = Look {
             standstill,
-            stacks,
-            rooms,
             all,
-            unread: self.unread.clone(),
-            notes: self.notes.clone(),
-            not_read: scripts::not_read(&self.vms, wanted.fibers),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
             kept: tids,
-            queued: Vec::new(),
-            again: 0,
             why_stopped: wanted.running.then(|| self.on_processors.why()),
+            ..self.told(stacks, rooms, wanted)
         };
         Ok((look, sleepers))
+    }
+
+    /// Returns what is parked, if `fibers` are asked for, with the threads that no kernel thread may run; and whether that is all.
+    fn coroutines(&self, fibers: bool) -> (Vec<(usize, Coroutine)>, bool) {
+        let (mut coroutines, all) = match fibers {
+            true => scripts::coroutines(&self.vms, &self.memory),
+            false => (Vec::new(), true),
+        };
+        coroutines.extend(scripts::threads_apart(&self.vms, &self.memory));
+        (coroutines, all)
+    }
+
+    /// Stops it and copies; once more, if it then shows that other threads must be stopped than those that were.
+    fn stop_and_copy_all(
+        &mut self,
+        wanted: Wanted,
+        coroutines: &[(usize, Coroutine)],
+        kept: &[Asleep],
+    ) -> Result<Snapshot> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut snapshot = self.stop_and_copy(coroutines, kept, deadline)?;
+        if self.note_who_must_stop(&snapshot, !wanted.running) {
+            let before = snapshot.stopped;
+            snapshot = self.stop_and_copy(coroutines, kept, deadline)?;
+            snapshot.stopped += before;
+        }
+        Ok(snapshot)
+    }
+
+    /// Searches other processes for the owners of what threads wait for.
+    fn find_others(&self, stacks: &mut [Stack]) {
+        let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
+        let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
+        others::find(self.pid, &mut waits);
+        in_turn::note(self.pid, &mut waits);
+        let states = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
+        retried::note(self.pid, states.filter_map(activity::retries));
+    }
+
+    /// Returns a look that tells these stacks, with the memory of each, and what is to be said of the VMs: nobody was stopped for it, nothing copied
+    /// or kept.
+    pub(super) fn told(&self, stacks: Vec<Stack>, rooms: Vec<Room>, wanted: Wanted) -> Look {
+        Look {
+            standstill: false,
+            stacks,
+            rooms,
+            all: true,
+            unread: self.unread.clone(),
+            notes: self.notes.clone(),
+            not_read: scripts::not_read(&self.vms, wanted.fibers),
+            stopped: Duration::ZERO,
+            copied: 0,
+            kept: HashSet::new(),
+            late: HashSet::new(),
+            queued: Vec::new(),
+            again: 0,
+            why_stopped: None,
+        }
     }
 
     /// Reads the stacks in a snapshot, those of the threads first, with the memory that each has, and adds those that are `kept`.
     pub(super) fn read_copies(
         &mut self,
-        reading: &Reading,
+        reading: Reading,
         kept: Vec<(Stack, Room)>,
     ) -> (Vec<Stack>, Vec<Room>) {
         let snapshot = reading.snapshot;
@@ -280,18 +321,19 @@ impl Live {
         let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
         // Where none is read, what each does was told before.
         let known = reading.sleepers.filter(|_| !snapshot.threads.is_empty());
-        let known = known.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
+        let mut known = known.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
         let mut read = kept;
         for thread in &snapshot.threads {
             let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
+            tell_launchers(&mut self.launchers, &mut stack);
             let known = known.as_ref();
             stack.state = known.map(|(sleepers, owners)| sleepers.state(&process, owners, &stack));
             read.push((stack, Room::of(self.pid, &self.maps, &thread.mapping)));
         }
         read.sort_by_key(|(stack, _)| (!stack.thread.main, stack.thread.tid));
         let (mut stacks, mut rooms): (Vec<_>, Vec<_>) = read.into_iter().unzip();
-        if let Some((sleepers, owners)) = &known {
-            sleepers.note_who_slept_on(&mut stacks);
+        if let Some((sleepers, owners)) = &mut known {
+            sleepers.note_who_slept_on(&mut stacks, reading.shown);
             activity::tell_turns(&mut stacks);
             // This memory is read now, and may have changed since the stacks were copied.
             let now = Process {
@@ -305,7 +347,8 @@ impl Live {
         let mapping = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at);
         for one in reading.coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
-            if let Some(stack) = stack {
+            if let Some(mut stack) = stack {
+                tell_launchers(&mut self.launchers, &mut stack);
                 // A greenlet has no memory of its own, because it lies on a thread's stack.
                 rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
                     Room::default()
@@ -316,12 +359,6 @@ impl Live {
             }
         }
         (stacks, rooms)
-    }
-
-    pub(super) fn tell_launchers(&mut self, stacks: &mut [Stack]) {
-        for script in stacks.iter_mut().flat_map(Stack::scripts_mut) {
-            script.launcher = self.launchers.have(&script.path);
-        }
     }
 
     /// Finds the sleeping threads whose stacks cannot be read without their registers, if `registers` may be asked for, or whose frames others have
@@ -402,5 +439,12 @@ impl Live {
         self.modules = modules;
         self.unwinder = Unwinder::default();
         changed
+    }
+}
+
+/// Notes which scripts of a stack a package manager has written.
+pub(super) fn tell_launchers(launchers: &mut Launchers, stack: &mut Stack) {
+    for script in stack.scripts_mut() {
+        script.launcher = launchers.have(&script.path);
     }
 }

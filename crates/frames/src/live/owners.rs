@@ -1,4 +1,4 @@
-//! Finds the owner of the C library's lock that a thread waits for. Used by `activity`, `circles` and `open`.
+//! Finds the owner of the C library's lock that a thread waits for. Used by `circles`, `open` and `sleepers`.
 //!
 //! The kernel knows that a thread sleeps on a word (`futex`), but not what the word belongs to. glibc stores the owners of most of its
 //! locks beside that word, in the same layout from 2.25 to 2.41:

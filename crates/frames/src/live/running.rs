@@ -7,42 +7,36 @@
 //! else is read of it, the names and lines of its code, and which locks of its VM it holds, is read some moments later.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use process::asleep::{Asleep, thread_area};
+use process::asleep::thread_area;
 use process::clock::thread_time;
 use process::pagemap::{Pagemap, stack_around};
-use process::pages::Pages;
 use process::processors::are_several;
-use process::room::Room;
-use process::snapshot::{Activity, Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::snapshot::{Copies, Thread, UnwindContext};
 use process::stop::thread_state;
 use tracepoint::{Asked, PAGE, Running};
 
-use super::activity::{self, Sleepers};
+use super::beside::Moment;
 use super::between_looks::{Again, Kept};
 use super::earlier::Earlier;
 use super::look::Look;
-use super::open::{Live, Reading, Wanted};
-use super::scripts::{self, Through, VmThread};
-use super::stack::{self, Process, Stack};
-use super::state::State;
+use super::marks::Marks;
+use super::open::{Live, Wanted};
+use super::sleepers::{Shown, Sleepers};
 
 /// How often a processor is looked at again for a thread whose frames were not all copied, and how long threads are kept there for that.
 const TRIES: u32 = 4;
 const LONGEST: Duration = Duration::from_micros(200);
 /// Of more processors, and where several processes are looked at, none is interrupted for a process of which no thread wants one.
 const FEW: usize = 8;
-/// The threads that sleep are asked whether they have slept on at most for one part in so many of the time.
-const SHARE: u32 = 20;
 
 /// Why looks are made by stops.
 const REPLACED: &str =
     "without a lock of the VM what leads to frames is replaced while threads run";
 const SINGLE: &str = "lancet may use a single processor";
-const HIDDEN: &str = "a thread that sleeps cannot be read otherwise: it has no list of robust mutexes, as glibc makes one, or the kernel no schedstat";
 
 /// What lancet runs on processors, made when it is first wanted; it serves all processes.
 enum Program {
@@ -63,12 +57,12 @@ thread_local! {
 
 /// The threads that had a processor in one look.
 #[derive(Default)]
-struct Beside {
-    threads: Vec<(Thread, Copies)>,
+pub(super) struct Beside {
+    pub(super) threads: Vec<(Thread, Copies)>,
     /// How long they were kept from going on.
-    took: Duration,
+    pub(super) took: Duration,
     /// How often one was copied once more.
-    again: u64,
+    pub(super) again: u64,
     /// Whether files were loaded since the look before, so that they have other numbers.
     is_elsewhere: bool,
 }
@@ -89,33 +83,72 @@ impl Live {
         wanted: Wanted,
         before: &mut Option<Again>,
     ) -> Option<(Look, Sleepers)> {
+        if !self.goes_on_processors() {
+            return None;
+        }
+        let asleep = before.as_ref().map_or(0, Again::asleep);
+        let marks = self.marks(asleep);
+        let shown = match &marks {
+            Some(marks) => Shown::Marked(marks),
+            None if self.on_processors.asks() => Shown::Asked,
+            None => Shown::Before,
+        };
+        // What other programs take of the processor meanwhile is no cost of asking: on a busy machine it would make what is told of short
+        // waits too old.
+        let began = thread_time();
+        let kept = before.take().map(|before| before.kept_beside(shown));
+        let mut kept = kept.unwrap_or_default();
+        if matches!(shown, Shown::Asked) {
+            let took = thread_time().saturating_sub(began);
+            self.on_processors.asked = Some((Instant::now(), took));
+        }
+        let tids = self.on_processors.list.of(self.pid);
+        let earlier = Earlier::of(self.pid, tids, &kept.sleepers);
+        if earlier.is_any_gone() {
+            self.on_processors.list.forget();
+        }
+        let beside = self.copy_on_processors(&earlier)?;
+        if beside.is_elsewhere {
+            kept = Kept::default();
+        }
+        let moment = Moment {
+            earlier: &earlier,
+            beside: &beside,
+            shown,
+        };
+        self.look_beside(wanted, kept, &moment)
+    }
+
+    /// Whether threads can be looked at on their processors; says why not where they must be stopped.
+    fn goes_on_processors(&mut self) -> bool {
         // Where there is no processor but the one that lancet has, nobody else is on it.
         if !*SEVERAL.get_or_init(are_several) {
             self.on_processors.stop_once(SINGLE);
-            return None;
+            return false;
         }
         if self.vms.iter().any(|vm| vm.needs_stop()) {
             self.on_processors.stop_once(REPLACED);
-            return None;
+            return false;
         }
         if self.on_processors.goes_by_stops() {
-            return None;
+            return false;
         }
         let refused = PROGRAM.with_borrow_mut(|program| made(program, self.pid).err());
-        if let Some(why) = refused {
-            self.on_processors.stop_once(&why);
-            return None;
+        if let Some(why) = &refused {
+            self.on_processors.stop_once(why);
         }
-        // Who has slept on until now sleeps at the moment of the look.
-        let kept = before.take().map(|before| self.kept_beside(before));
-        let kept = kept.unwrap_or_default();
-        let earlier = Earlier::of(self.pid, &kept.sleepers);
-        let beside = self.copy_on_processors(&earlier)?;
-        let kept = match beside.is_elsewhere {
-            true => Kept::default(),
-            false => kept,
-        };
-        self.look_beside(wanted, kept, &beside, &earlier)
+        refused.is_none()
+    }
+
+    /// Returns the marks of threads, if they show now who has slept since the look before.
+    fn marks(&mut self, asleep: usize) -> Option<Rc<Marks>> {
+        let on = &mut self.on_processors;
+        if let Some(marks) = &on.marks {
+            return marks.are_all().then(|| marks.clone());
+        }
+        // Each is asked once more: one may have run since it was read and before there were marks.
+        on.marks = Marks::begin(self.pid, asleep).map(Rc::new);
+        None
     }
 
     fn copy_on_processors(&mut self, earlier: &Earlier) -> Option<Beside> {
@@ -253,159 +286,6 @@ impl Live {
         let threads = &mut self.on_processors.threads;
         threads.insert((tid, task), thread.clone());
         Some(thread)
-    }
-
-    /// Returns the threads that sleep on. Whether they do is asked more seldom the longer it takes to ask.
-    fn kept_beside(&mut self, before: Again) -> Kept {
-        let asked = self.on_processors.asked;
-        let asks = asked.is_none_or(|(last, took)| last.elapsed() >= took * SHARE);
-        // What other programs take of the processor meanwhile is no cost of asking: on a busy machine it would make what is told of short
-        // waits too old.
-        let began = thread_time();
-        let kept = before.kept_beside(asks);
-        if asks {
-            self.on_processors.asked = Some((Instant::now(), thread_time().saturating_sub(began)));
-        }
-        kept
-    }
-
-    /// Reads the threads that were copied on their processors, and those that sleep, which are copied now. `None` where one that sleeps can
-    /// be read only by a stop.
-    fn look_beside(
-        &mut self,
-        wanted: Wanted,
-        kept: Kept,
-        beside: &Beside,
-        earlier: &Earlier,
-    ) -> Option<(Look, Sleepers)> {
-        let threads = beside.threads.iter();
-        // Soon after the interrupts, because it may change.
-        let known: Vec<Option<VmThread>> = threads
-            .map(|(thread, copies)| self.known_by_vm(thread, copies))
-            .collect();
-        let coroutines = match kept.stacks.is_empty() {
-            true => scripts::threads_apart(&self.vms, &self.memory),
-            false => Vec::new(),
-        };
-        let mut sleepers = Sleepers::of(self.pid, &self.memory, kept.sleepers);
-        if sleepers.is_any_hidden(self.pid) {
-            self.on_processors.go_by_stops(HIDDEN);
-            return None;
-        }
-        let snapshot = self.copy_sleeping(&sleepers.beside(&kept.asleep));
-        sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
-        let tids = |stacks: &[(Stack, Room)]| -> HashSet<i32> {
-            stacks.iter().map(|(stack, _)| stack.thread.tid).collect()
-        };
-        let ran: HashSet<i32> = beside.threads.iter().map(|(one, _)| one.tid).collect();
-        let read = snapshot.threads.iter().map(|thread| thread.tid);
-        let read: HashSet<i32> = read.chain(ran.iter().copied()).collect();
-        let mut kept_stacks = kept.stacks;
-        kept_stacks.retain(|(stack, _)| !read.contains(&stack.thread.tid));
-        let kept = tids(&kept_stacks);
-        let reading = Reading {
-            snapshot: &snapshot,
-            coroutines: &coroutines,
-            sleepers: Some(&sleepers),
-            count: wanted.count,
-        };
-        let (stacks, rooms) = self.read_copies(&reading, kept_stacks);
-        // One that sleeps now had a processor before.
-        let both = stacks.into_iter().zip(rooms);
-        let both = both.filter(|(stack, _)| !ran.contains(&stack.thread.tid));
-        let running = beside.threads.iter().zip(known);
-        let running = running.map(|((thread, copies), known)| {
-            let stack = self.read_running(thread, copies, known);
-            (stack, Room::default())
-        });
-        let mut all: Vec<(Stack, Room)> = both.chain(running).collect();
-        let queued = sleepers.queued(&ran, earlier);
-        let mut told = tids(&all);
-        told.extend(&queued);
-        let slept = earlier.slept_beside(&told).into_iter();
-        all.extend(slept.map(|tid| (self.slept(tid), Room::default())));
-        all.sort_by_key(|(stack, _)| {
-            let parked = stack.parked.is_some();
-            (parked, !parked && !stack.thread.main)
-        });
-        let (mut stacks, rooms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        if !snapshot.threads.is_empty() && !ran.is_empty() {
-            activity::tell_turns(&mut stacks);
-        }
-        self.tell_launchers(&mut stacks);
-        let look = Look {
-            standstill: false,
-            stacks,
-            rooms,
-            all: true,
-            unread: self.unread.clone(),
-            notes: self.notes.clone(),
-            not_read: scripts::not_read(&self.vms, wanted.fibers),
-            stopped: beside.took,
-            copied: snapshot.copies.size(),
-            kept,
-            queued,
-            again: beside.again,
-            why_stopped: None,
-        };
-        Some((look, sleepers))
-    }
-
-    /// Copies threads that sleep.
-    fn copy_sleeping(&self, asleep: &[Asleep]) -> Snapshot {
-        let wanted = &mut |thread: &Thread, copied: &Copies| self.wanted_of(thread, copied);
-        Snapshot::of_sleeping(self.pid, &self.maps, asleep, wanted)
-    }
-
-    /// Returns what the VM knows of a thread that runs: its name, and what others wait for at it.
-    fn known_by_vm(&self, thread: &Thread, copies: &Copies) -> Option<VmThread> {
-        let pages = Pages::new(&self.memory);
-        let overlay = Overlay {
-            copies,
-            rest: &pages,
-        };
-        let through = Through::default();
-        let mut vms = self.vms.iter();
-        let known = vms.find_map(|vm| vm.thread(&overlay, thread, copies, &through))?;
-        // It waits for nothing.
-        Some(VmThread {
-            id: known.id,
-            name: known.name,
-            turn: known.turn,
-            holds: known.holds,
-            joined_by: known.joined_by,
-            ..VmThread::default()
-        })
-    }
-
-    /// Reads the stack of a thread that was copied on its processor.
-    fn read_running(&mut self, thread: &Thread, copies: &Copies, vm: Option<VmThread>) -> Stack {
-        let pages = Pages::new(&self.memory);
-        let overlay = Overlay {
-            copies,
-            rest: &pages,
-        };
-        let process = Process {
-            modules: &self.modules,
-            vms: &self.vms,
-            memory: &overlay,
-            copies,
-        };
-        let objects: Vec<_> = self.vms.iter().map(|_| None).collect();
-        let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
-        stack.state = Some(State {
-            vm,
-            ..State::default()
-        });
-        stack
-    }
-
-    /// A thread that slept at the moment of the look, and woke before it was read.
-    fn slept(&self, tid: i32) -> Stack {
-        let context = UnwindContext::default();
-        let mut thread = Thread::on_processor(self.pid, tid, context, 0..0);
-        thread.activity = Activity::Slept;
-        Stack::empty(&thread)
     }
 }
 

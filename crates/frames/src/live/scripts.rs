@@ -7,8 +7,8 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use languages::frames::{
-    Copied, Coroutine, FoundScripts, NoSources, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Sources, Through, Turn, VmThread,
+    Chain, Copied, Coroutine, FoundScripts, NoSources, NotRead, Objects, Parked, Placement,
+    ScanCost, Script, Scripts, Sources, Through, Turn, VmThread,
 };
 
 use languages::frames::{Module, WithoutTable};
@@ -85,13 +85,17 @@ pub(super) fn may_be_more(vms: &[Box<dyn Scripts>]) -> bool {
 }
 
 /// Returns what was asked for and not read of the VMs; `fibers`: that what is parked was asked for.
-pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<String> {
-    let mut not_read: Vec<String> = vms.iter().filter_map(|vm| vm.take_lost()).collect();
+pub(super) fn not_read(vms: &[Box<dyn Scripts>], fibers: bool) -> Vec<NotRead> {
+    let mut not_read: Vec<NotRead> = vms.iter().flat_map(|vm| vm.take_lost()).collect();
     let parked = vms.iter().filter(|_| fibers).filter_map(|vm| {
         let (language, why) = (vm.language(), vm.no_coroutines()?);
-        Some(format!(
-            "{language} {why}, so its fibers and coroutines that are parked are not read"
-        ))
+        Some(NotRead {
+            what: format!(
+                "{language} {why}, so its fibers and coroutines that are parked are not read"
+            ),
+            stacks: 0,
+            frames: 0,
+        })
     });
     not_read.extend(parked);
     not_read

@@ -10,7 +10,7 @@ use vm::{Fault, Memory};
 
 use super::loaded::{Function, Modules};
 use super::merge::merge;
-use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
+use super::scripts::{Chain, Copied, Coroutine, Objects, ScanCost, Script, Scripts};
 use super::state::State;
 use super::unwind::{End, Native, Reads, Unwinder};
 
@@ -55,6 +55,8 @@ pub struct Stack {
     pub lines: Vec<Line>,
     /// How the walk ended.
     pub end: End,
+    /// Whether a frame of a script could not be read, so that those outside of it are missing.
+    pub is_broken: bool,
     /// Script frames for which no native frame was found; all of them if `lines` is empty.
     pub unplaced: Vec<Script>,
     /// What the thread does; `None` if not requested, and for parked coroutines and core files.
@@ -161,11 +163,11 @@ pub fn read(
     let mut stack = natives(process, unwinder, thread, process.copies);
     let mut languages = Vec::new();
     for (vm, objects) in process.vms.iter().zip(objects) {
-        if let Some(scripts) = vm.frames(process.memory, thread, process.copies) {
+        if let Some(chain) = vm.frames(process.memory, thread, process.copies) {
             languages.push(vm.language());
             let end = || vm.scan_end(process.memory, thread, process.copies);
             stack.scan_end = stack.scan_end.or_else(end);
-            stack.add(process, vm.as_ref(), scripts, objects.as_ref());
+            stack.add(process, vm.as_ref(), chain, objects.as_ref());
         }
     }
     stack.language = (!languages.is_empty()).then(|| languages.join(", "));
@@ -211,8 +213,8 @@ pub fn read_parked(
         context, mapping, ..
     } = &stack.thread;
     stack.scan_end = vm.parked_scan_end(process.memory, one, mapping, context.sp);
-    let scripts = vm.coroutine(process.memory, one);
-    stack.add(process, vm.as_ref(), scripts, objects);
+    let chain = vm.coroutine(process.memory, one);
+    stack.add(process, vm.as_ref(), chain, objects);
     Some(stack)
 }
 
@@ -227,6 +229,7 @@ impl Stack {
             scan_end: None,
             lines: Vec::new(),
             end: End::Whole,
+            is_broken: false,
             unplaced: Vec::new(),
             state: None,
         }
@@ -237,12 +240,13 @@ impl Stack {
         &mut self,
         process: &Process,
         vm: &dyn Scripts,
-        scripts: Vec<Script>,
+        chain: Chain,
         objects: Option<&Objects>,
     ) {
         self.scan_cost = self.scan_cost.or(vm.scan_cost());
-        let whole = self.end == End::Whole;
-        let unplaced = merge(&mut self.lines, scripts, vm.runner(), whole);
+        self.is_broken |= !chain.is_whole;
+        let whole = self.end == End::Whole && chain.is_whole;
+        let unplaced = merge(&mut self.lines, chain.scripts, vm.runner(), whole);
         self.unplaced.extend(unplaced);
         let Some(objects) = objects else {
             return;

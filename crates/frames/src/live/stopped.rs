@@ -1,4 +1,4 @@
-//! Stops the threads of a process that run, and copies. Used by `open` and `running`.
+//! Stops the threads of a process that run, and copies. Used by `beside` and `open`.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -6,6 +6,9 @@ use crate::live::scripts::Script;
 use crate::live::stack::{Line, Stack};
 use crate::live::unwind::End;
 
+/// What stands in place of outer frames that are missing.
+pub const MISSING: &str = "(outer frames not found)";
+
 /// Returns the frames of a stack as a sample has them.
 pub(super) fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -> Vec<Frame> {
     let scripts: Vec<&Script> = stack.scripts().filter(|script| script.is_known()).collect();
@@ -21,8 +24,8 @@ pub(super) fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -
     };
     if scripts.is_empty() {
         let mut frames: Vec<Frame> = stack.lines.iter().rev().map(of_line).collect();
-        if stack.end != End::Whole {
-            frames.insert(0, named("(outer frames not found)"));
+        if stack.end != End::Whole || stack.is_broken {
+            frames.insert(0, named(MISSING));
         }
         return frames;
     }
@@ -45,7 +48,9 @@ pub(super) fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -
         library: true,
         ..of_line(line)
     };
+    let missing = stack.is_broken.then(|| self::named(MISSING));
     let scripts = scripts.into_iter().rev().map(script);
+    let scripts = missing.into_iter().chain(scripts);
     scripts.chain(named.map(of_library)).collect()
 }
 

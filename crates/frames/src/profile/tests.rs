@@ -317,3 +317,129 @@ fn there_is_a_bound_for_stacks_frames_and_names() {
     assert_eq!(others[0].function.name, OTHERS);
     assert_eq!(others.iter().map(|row| row.own).sum::<u64>(), 20_000);
 }
+
+/// A thread that sleeps in `nap` and in `rest` in turn and is awake in between, by the times at which each begins and ends.
+struct Schedule(Vec<(&'static str, f64, f64)>);
+
+impl Schedule {
+    /// So many sleeps of each, which are `lengths` long on average.
+    fn new(random: &mut impl FnMut() -> f64, lengths: [f64; 2], awake: f64, rounds: usize) -> Self {
+        let (mut now, mut sleeps) = (0.0, Vec::new());
+        for _ in 0..rounds {
+            for (name, length) in ["nap", "rest"].into_iter().zip(lengths) {
+                let (begins, length) = (now + awake * (0.5 + random()), length * (0.5 + random()));
+                now = begins + length;
+                sleeps.push((name, begins, now));
+            }
+        }
+        Schedule(sleeps)
+    }
+
+    /// Which of its sleeps it is in at a time, by number.
+    fn at(&self, time: f64) -> Option<usize> {
+        let begun = self.0.partition_point(|(_, begins, _)| *begins <= time);
+        let last = begun.checked_sub(1)?;
+        (time < self.0[last].2).then_some(last)
+    }
+}
+
+/// Looks as `live::running` does, at random times, which take `reading` to read a thread. Returns what was counted of each sleep, and of those
+/// alone that did not end while they were read.
+fn looked_at(
+    schedule: &Schedule,
+    random: &mut impl FnMut() -> f64,
+    every: f64,
+    reading: f64,
+) -> [[u64; 2]; 2] {
+    let mut waits = waits::Waits::default();
+    let wait = |name: &str| waits::Wait {
+        doing: name.to_owned(),
+        ..waits::Wait::default()
+    };
+    let end = schedule.0.last().map_or(0.0, |(_, _, ends)| *ends);
+    let (mut now, mut known, mut plain) = (0.0, None, [0; 2]);
+    let which = |sleep: usize| usize::from(schedule.0[sleep].0 == "rest");
+    let frames = |sleep: usize| vec![frame(schedule.0[sleep].0, 1)];
+    let note = |waits: &mut waits::Waits, sleep: Option<usize>| {
+        if let Some(sleep) = sleep {
+            let name = "main".to_owned();
+            waits.add_late(1, name, frames(sleep), wait(schedule.0[sleep].0));
+        }
+    };
+    while now < end {
+        now += every * (0.5 + random());
+        let read = now + reading * (0.5 + random());
+        waits.begin(1);
+        let asleep = schedule.at(now);
+        if known.is_some() && known == asleep {
+            assert_eq!(waits.add_again(1), Some(true));
+            plain[which(known.expect("just seen"))] += 1;
+            // It may be asleep again by then.
+            let later = schedule.at(read);
+            if later != known {
+                note(&mut waits, later);
+                known = later;
+            }
+        } else if let Some(sleep) = asleep.filter(|sleep| schedule.at(read) == Some(*sleep)) {
+            waits.add(1, frames(sleep), wait(schedule.0[sleep].0));
+            plain[which(sleep)] += 1;
+            known = Some(sleep);
+        } else {
+            known = schedule.at(read);
+            note(&mut waits, known);
+        }
+        waits.end(1);
+    }
+    let rows = waits.rows();
+    let of = |name: &str| {
+        let row = rows.iter().find(|row| row.doing == name);
+        row.map_or(0, |row| row.count)
+    };
+    [[of("nap"), of("rest")], plain]
+}
+
+/// The shares of short and of long sleeps are those of the time, however long it takes to read a thread; where those that end meanwhile are
+/// left out they are not.
+#[test]
+fn short_waits_have_the_share_that_they_take() {
+    // xorshift64 (Marsaglia, 2003), the same at each run.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut furthest = 0.0_f64;
+    for (lengths, awake, every, reading) in [
+        ([2.0, 30.0], 3.0, 10.0, 1.5),
+        ([4.0, 40.0], 5.0, 4.0, 2.5),
+        ([1.0, 8.0], 0.5, 10.0, 3.0),
+        ([20.0, 30.0], 10.0, 5.0, 1.0),
+        ([0.5, 12.0], 2.0, 6.0, 2.0),
+    ] {
+        let schedule = Schedule::new(&mut random, lengths, awake, 20_000);
+        let slept = |which: &str| -> f64 {
+            let all = schedule.0.iter().filter(|(name, ..)| *name == which);
+            all.map(|(_, begins, ends)| ends - begins).sum()
+        };
+        let known = slept("nap") / (slept("nap") + slept("rest"));
+        let counts = looked_at(&schedule, &mut random, every, reading);
+        for (which, count) in ["nap", "rest"].into_iter().zip(counts[0]) {
+            let expected = slept(which) / every;
+            // Four times the deviation of a count, and a hundredth.
+            let off = (count as f64 - expected).abs() - 4.0 * expected.sqrt();
+            assert!(
+                off < 0.01 * expected,
+                "{lengths:?}, {which}: {count} for {expected}"
+            );
+        }
+        let [told, plain] = counts.map(|[nap, rest]| nap as f64 / (nap + rest) as f64);
+        assert!(
+            (told - known).abs() < 0.01,
+            "{lengths:?}: {told} for {known}"
+        );
+        furthest = furthest.max((plain - known).abs());
+    }
+    assert!(furthest > 0.03, "nothing was left out: {furthest}");
+}

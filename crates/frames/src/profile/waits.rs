@@ -59,16 +59,25 @@ pub struct Waits {
     /// Frames of all `stacks`.
     pub(super) frames: usize,
     /// What each thread waited for at the last look, by process and thread, with the number of that look.
-    pub(super) last: HashMap<i32, (u64, HashMap<i32, Seen>)>,
+    pub(super) last: HashMap<i32, (u64, HashMap<i32, InWait>)>,
     /// How many looks have begun, at whichever process.
     looks: u64,
     /// The same of the process that is looked at now, of the look before and of this one.
-    before: HashMap<i32, Seen>,
-    now: HashMap<i32, Seen>,
+    before: HashMap<i32, InWait>,
+    now: HashMap<i32, InWait>,
 }
 
 /// A stack, and the number of what was waited for.
 pub(super) type Seen = (Rc<[u32]>, u32);
+
+/// A thread that waits.
+#[derive(Clone, Debug)]
+pub(super) struct InWait {
+    seen: Seen,
+    is_idle: bool,
+    /// Its name, if it had fallen asleep while the look was made.
+    late: Option<String>,
+}
 
 /// What was waited for at one line.
 #[derive(Clone, Debug)]
@@ -124,29 +133,59 @@ impl Waits {
         self.now.clear();
     }
 
-    /// Ends it.
-    pub(super) fn end(&mut self, pid: i32) {
+    /// Ends it. Returns the names of the threads of which it shows that they are to be counted at the look before ([`Waits::add_late`]), and
+    /// whether each is at work.
+    pub(super) fn end(&mut self, pid: i32) -> Vec<(String, bool)> {
+        let before = std::mem::take(&mut self.before);
+        let mut ended = Vec::new();
+        for thread in before.into_values() {
+            if let Some(name) = thread.late {
+                self.count(&thread.seen, 1);
+                ended.push((name, !thread.is_idle));
+            }
+        }
         let threads = std::mem::take(&mut self.now);
         self.last.insert(pid, (self.looks, threads));
+        ended
     }
 
     /// Adds what a thread waited for at the look before, because it waits on. Returns whether it is at work; `None` if that is not known.
     pub(super) fn add_again(&mut self, tid: i32) -> Option<bool> {
-        let seen = self.before.remove(&tid)?;
-        Some(self.add_seen(tid, seen))
+        let mut thread = self.before.remove(&tid)?;
+        thread.late = None;
+        let is_at_work = !thread.is_idle;
+        self.count(&thread.seen, 1);
+        self.now.insert(tid, thread);
+        Some(is_at_work)
     }
 
     /// Adds a wait of a thread; the outermost frame comes first. Returns whether the thread is at work.
     pub fn add(&mut self, tid: i32, frames: Vec<Frame>, wait: Wait) -> bool {
-        let seen = self.seen(frames, wait);
-        self.add_seen(tid, seen)
+        let thread = self.thread(frames, wait, None);
+        self.count(&thread.seen, 1);
+        let is_at_work = !thread.is_idle;
+        self.now.insert(tid, thread);
+        is_at_work
     }
 
-    fn add_seen(&mut self, tid: i32, seen: Seen) -> bool {
-        self.count(&seen, 1);
+    /// Notes a wait that began while those were read that had begun before. It counts from the next look on; if it has ended by then, once.
+    ///
+    /// A wait that ends while it is read, and that was not known from an earlier look, is lost: so are those of which the last part, as long as
+    /// reading takes, holds the first look. As many have the last look in a part as long before they begin, and those are counted here. So
+    /// short waits have the share that they deserve, however long it takes to read them.
+    pub(super) fn add_late(&mut self, tid: i32, name: String, frames: Vec<Frame>, wait: Wait) {
+        let thread = self.thread(frames, wait, Some(name));
+        self.now.insert(tid, thread);
+    }
+
+    fn thread(&mut self, frames: Vec<Frame>, wait: Wait, late: Option<String>) -> InWait {
+        let seen = self.seen(frames, wait);
         let is_idle = is_idle(&self.known.frames(&seen.0), &self.kinds[seen.1 as usize]);
-        self.now.insert(tid, seen);
-        !is_idle
+        InWait {
+            seen,
+            is_idle,
+            late,
+        }
     }
 
     /// Adds those of another profile.
@@ -169,12 +208,12 @@ impl Waits {
     }
 
     fn count(&mut self, seen: &Seen, times: u64) {
-        let length = seen.0.len();
-        let count = self.stacks.entry(seen.clone()).or_default();
-        if *count == 0 {
-            self.frames += length;
+        if let Some(count) = self.stacks.get_mut(seen) {
+            *count += times;
+            return;
         }
-        *count += times;
+        self.frames += seen.0.len();
+        self.stacks.insert(seen.clone(), times);
     }
 
     /// Returns the number of a wait; a new one's if there is room.

@@ -35,6 +35,7 @@
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
+//! | `frames_alone` | script lines of VMs of which nothing but frames is read |
 //! | `few_files` | few descriptors for lancet (`ulimit -n`): said, nobody called gone, no jump stays |
 //! | `capability` | `CAP_SYS_PTRACE` and no other capability: processes of others are seen and put back |
 //! | `bound` | names that are bound while we watch, and two names of one function |
@@ -105,6 +106,7 @@ mod failed;
 mod family;
 mod few_files;
 mod first_thread;
+mod frames_alone;
 mod given_back;
 mod goroutines;
 mod guarded;

@@ -10,8 +10,8 @@ use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Cut, FoundScripts, LONGEST, Module, Placement, Script, Scripts, Sources, facts_or_return,
-    pages_of, text,
+    Chain, Cut, FoundScripts, LONGEST, Module, NotRead, Placement, Script, Scripts, Sources,
+    facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -59,22 +59,23 @@ impl Vm {
         }
     }
 
+    /// Returns the frames of a thread up to the first that cannot be read, and whether these are all.
     fn walk<M: Memory>(
         &self,
         perl: &Perl<'_, M>,
         thread: &Thread,
         cut: &Cut,
-    ) -> Option<Vec<Frame>> {
+    ) -> Option<(Vec<Frame>, bool)> {
         let interpreter = self.interpreter(perl, thread)?;
         let frames = perl.frames(&interpreter).ok()?;
-        let mut frames: Vec<Frame> = cut.until_error(frames).collect();
+        let (mut frames, is_whole) = cut.until_error(frames);
         // A thread runs a sub, within an `eval` made by C code. The program, of which its interpreter is a copy, runs
         // on the first thread.
         let is_its_own = |frame: &Frame| frame.kind != Kind::Main && frame.enters;
-        while !thread.main && !frames.last().is_none_or(is_its_own) {
+        while is_whole && !thread.main && !frames.last().is_none_or(is_its_own) {
             frames.pop();
         }
-        Some(frames)
+        Some((frames, is_whole))
     }
 }
 
@@ -83,8 +84,9 @@ impl Scripts for Vm {
         format!("Perl {}", self.facts.version())
     }
 
-    fn take_lost(&self) -> Option<String> {
-        self.cut.take(&self.language())
+    fn take_lost(&self) -> Vec<NotRead> {
+        let lost = self.cut.take(&self.language());
+        lost.into_iter().collect()
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
@@ -93,21 +95,15 @@ impl Scripts for Vm {
         })
     }
 
-    fn frames(
-        &self,
-        memory: &dyn Memory,
-        thread: &Thread,
-        _copied: &Copies,
-    ) -> Option<Vec<Script>> {
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Option<Chain> {
         let pages = Pages::new(memory);
         let perl = Perl::new(&pages, self.facts).ok()?;
-        let frames = self.walk(&perl, thread, &self.cut)?;
-        Some(
-            frames
-                .into_iter()
-                .map(|frame| script(&perl, frame))
-                .collect(),
-        )
+        let (frames, is_whole) = self.walk(&perl, thread, &self.cut)?;
+        let scripts = frames.into_iter().map(|frame| script(&perl, frame));
+        Some(Chain {
+            scripts: scripts.collect(),
+            is_whole,
+        })
     }
 
     fn runner(&self) -> &[Range<u64>] {

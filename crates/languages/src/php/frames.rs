@@ -11,8 +11,8 @@ use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
 use crate::frames::{
-    Coroutine, Cut, FoundScripts, LONGEST, Module, Parked, Placement, Script, Scripts, Sources,
-    facts_or_return, pages_of, text,
+    Chain, Coroutine, Cut, FoundScripts, LONGEST, Module, NotRead, Parked, Placement, Script,
+    Scripts, Sources, facts_or_return, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -52,11 +52,11 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, _sources: &dyn Sources
     })))
 }
 
-/// Returns the frames of the fiber that runs now, if one does; the frames of what resumed it are on another stack.
-fn walk<M: Memory>(php: &Php<'_, M>, data: u64, cut: &Cut) -> Vec<Frame> {
-    cut.until_error(php.frames(data))
-        .take_while(|frame| frame.kind != Kind::FiberBottom)
-        .collect()
+/// Returns the frames of the fiber that runs now, if one does, and whether these are all; the frames of what resumed it are on another stack.
+fn walk<M: Memory>(php: &Php<'_, M>, data: u64, cut: &Cut) -> (Vec<Frame>, bool) {
+    let is_other = |frame: &Frame| frame.kind == Kind::FiberBottom;
+    let frames = php.frames(data);
+    cut.until_error(frames.take_while(|frame| !frame.as_ref().is_ok_and(is_other)))
 }
 
 impl Vm {
@@ -65,15 +65,16 @@ impl Vm {
         Php::new(pages, self.facts).ok().filter(|_| thread.main)
     }
 
-    /// Returns the context of a parked fiber, or of the main stack, with its frames; `None` if it is not parked.
+    /// Returns the context of a parked fiber, or of the main stack, with its frames as [`walk`] does; `None` if it is not parked.
     fn whereabouts<M: Memory>(
         &self,
         php: &Php<'_, M>,
         one: &Coroutine,
-    ) -> Option<(u64, Vec<Frame>)> {
+        cut: &Cut,
+    ) -> Option<(u64, (Vec<Frame>, bool))> {
         let read = |object: u64, class: u64| php.fiber(object, class).ok().flatten();
         if let Some(fiber) = read(one.object, one.detail).filter(|fiber| fiber.data != 0) {
-            return Some((fiber.context, walk(php, fiber.data, &Cut::default())));
+            return Some((fiber.context, walk(php, fiber.data, cut)));
         }
         if one.kind != MAIN {
             return None;
@@ -91,12 +92,13 @@ impl Vm {
                 None => break,
             }
         }
-        let frames: Vec<Frame> = php
-            .frames(php.current().ok()?)
-            .map_while(Result::ok)
-            .collect();
-        let outermost = frames.rsplit(|frame| frame.kind == Kind::FiberBottom);
-        Some((context, outermost.into_iter().next()?.to_vec()))
+        let (frames, is_whole) = cut.until_error(php.frames(php.current().ok()?));
+        if !is_whole {
+            // Which of them are those of the main stack is known from its end alone.
+            return Some((context, (Vec::new(), false)));
+        }
+        let mut outermost = frames.rsplit(|frame| frame.kind == Kind::FiberBottom);
+        Some((context, (outermost.next()?.to_vec(), true)))
     }
 }
 
@@ -105,8 +107,9 @@ impl Scripts for Vm {
         format!("PHP {}", self.facts.version())
     }
 
-    fn take_lost(&self) -> Option<String> {
-        self.cut.take(&self.language())
+    fn take_lost(&self) -> Vec<NotRead> {
+        let lost = self.cut.take(&self.language());
+        lost.into_iter().collect()
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
@@ -116,16 +119,11 @@ impl Scripts for Vm {
         })
     }
 
-    fn frames(
-        &self,
-        memory: &dyn Memory,
-        thread: &Thread,
-        _copied: &Copies,
-    ) -> Option<Vec<Script>> {
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Option<Chain> {
         let pages = Pages::new(memory);
         let php = self.reader(&pages, thread)?;
-        let frames = walk(&php, php.current().ok()?, &self.cut);
-        (!frames.is_empty()).then(|| scripts(&php, &frames))
+        let (frames, is_whole) = walk(&php, php.current().ok()?, &self.cut);
+        (!frames.is_empty() || !is_whole).then(|| chain(&php, &frames, is_whole))
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
@@ -156,17 +154,18 @@ impl Scripts for Vm {
 
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let php = Php::new(&memory, self.facts).ok()?;
-        let (context, _) = self.whereabouts(&php, one)?;
+        let (context, _) = self.whereabouts(&php, one, &Cut::default())?;
         let parked = php.parked(context).ok()?;
         Some(parked.into())
     }
 
-    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
-        let php = Php::new(&memory, self.facts);
-        let frames = php
-            .ok()
-            .and_then(|php| Some(scripts(&php, &self.whereabouts(&php, one)?.1)));
-        frames.unwrap_or_default()
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Chain {
+        let read = || {
+            let php = Php::new(&memory, self.facts).ok()?;
+            let (_, (frames, is_whole)) = self.whereabouts(&php, one, &self.cut)?;
+            Some(chain(&php, &frames, is_whole))
+        };
+        read().unwrap_or_default()
     }
 
     fn runner(&self) -> &[Range<u64>] {
@@ -178,7 +177,7 @@ impl Scripts for Vm {
     }
 }
 
-fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
+fn chain<M: Memory>(php: &Php<'_, M>, frames: &[Frame], is_whole: bool) -> Chain {
     let waits = |at: usize| frames.get(at).is_some_and(|frame| frame.waits);
     let mut enters = false;
     let script = |(at, frame): (usize, &Frame)| {
@@ -210,7 +209,10 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
             placement,
         }
     };
-    frames.iter().enumerate().map(script).collect()
+    Chain {
+        scripts: frames.iter().enumerate().map(script).collect(),
+        is_whole,
+    }
 }
 
 /// Returns the native function of a C function. A function called without a frame is not found by that address.

@@ -5,19 +5,18 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Display;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
-use super::debug_offsets;
 use super::greenlet::{self, Resumed};
-use crate::frames::without_table::is_taken_away;
+use super::script;
 use crate::frames::{
-    Copied, Coroutine, Cut, FoundScripts, LONGEST, Module, NO_TABLE, Parked, Placement, Script,
-    Scripts, Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
+    Chain, Copied, Coroutine, Cut, FoundScripts, LONGEST, Module, NO_TABLE, NotRead, Parked,
+    Placement, Script, Scripts, Sources, Through, Turn, VmThread, WithoutTable, pages_of, text,
 };
 use process::pages::Pages;
 
@@ -42,6 +41,14 @@ const GREENLET: &str = "greenlet";
 /// Limit of the length of a chain of coroutines that wait for each other.
 const LONGEST_CHAIN: usize = 1 << 12;
 
+/// For so long the name of a thread is not read again: to find it takes reading those of all threads.
+const KEPT: Duration = Duration::from_secs(2);
+/// Threads of which the name is kept at most.
+const MOST_NAMED: usize = 1 << 14;
+
+/// A name, if the thread has one, and when it was read.
+type Named = (Option<String>, Instant);
+
 struct Vm {
     facts: Facts,
     /// How it is read without a table.
@@ -52,6 +59,8 @@ struct Vm {
     /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
     /// still.
     names: RefCell<HashMap<u64, Option<String>>>,
+    /// The names of kernel threads, by their own ids and their `pthread_t`, and when each was read.
+    named: RefCell<HashMap<(i32, u64), Named>>,
     /// The code at which parked greenlets go on, if the module is loaded.
     resumed: Option<Resumed>,
 }
@@ -62,22 +71,9 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let symbol = |name: &str| loaded.exported(memory, name);
-    let derived = |why: &dyn Display| {
-        let derived = debug_offsets::find(memory, &symbol, sources, why)?;
-        Ok::<_, String>((derived.facts, Some(derived.without_table)))
-    };
-    let found = match Facts::for_frames(&Pages::new(memory), &symbol) {
-        Ok(facts) if is_taken_away(Language::Python) => {
-            derived(&format_args!("Python {} has no table", facts.version()))
-        }
-        Ok(facts) => Ok((facts, None)),
-        Err(Error::Unsupported(why)) if why.is_newer() => derived(&why),
-        Err(Error::Unsupported(why)) => Err(why.to_string()),
-        Err(_) => return None,
-    };
-    let (facts, without_table) = match found {
+    let (facts, without_table) = match script::facts(memory, &symbol, sources) {
         Ok(found) => found,
-        Err(why) => return Some(Err(why)),
+        Err(unread) => return unread.found(),
     };
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
@@ -87,6 +83,7 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         cut: Cut::default(),
         runner,
         names: RefCell::default(),
+        named: RefCell::default(),
         resumed: greenlet::find(modules, memory),
     })))
 }
@@ -102,6 +99,20 @@ fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
 }
 
 impl Vm {
+    /// Returns frames up to the first that cannot be read.
+    fn scripts<M: Memory>(
+        &self,
+        python: &Python<'_, M>,
+        frames: impl Iterator<Item = Result<Frame, Error>>,
+    ) -> Chain {
+        let (frames, is_whole) = self.cut.until_error(frames);
+        let scripts = frames.into_iter().map(|frame| self.script(python, frame));
+        Chain {
+            scripts: scripts.collect(),
+            is_whole,
+        }
+    }
+
     fn script<M: Memory>(&self, python: &Python<'_, M>, frame: Frame) -> Script {
         let code = frame.point.code;
         let line = python.line(frame.point).ok().flatten().unwrap_or(0);
@@ -150,8 +161,24 @@ impl Vm {
         (Some(function), word)
     }
 
-    /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
-    fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
+    /// Returns the name of a thread.
+    fn name(&self, memory: &dyn Memory, thread: &Thread) -> Option<String> {
+        let id = thread.context.thread_area;
+        let mut named = self.named.borrow_mut();
+        let known = named.get(&(thread.own_id, id));
+        if let Some((name, _)) = known.filter(|(_, since)| since.elapsed() < KEPT) {
+            return name.clone();
+        }
+        let name = self.read_name(memory, id);
+        if named.len() >= MOST_NAMED {
+            named.clear();
+        }
+        named.insert((thread.own_id, id), (name.clone(), Instant::now()));
+        name
+    }
+
+    /// Reads the name of the thread with this `pthread_t`. All names are read at the first call.
+    fn read_name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
         let mut names = self.names.borrow_mut();
         if !names.contains_key(&thread) {
             let pages = Pages::new(memory);
@@ -188,8 +215,9 @@ impl Scripts for Vm {
         self.without_table.as_ref()
     }
 
-    fn take_lost(&self) -> Option<String> {
-        self.cut.take(&self.language())
+    fn take_lost(&self) -> Vec<NotRead> {
+        let lost = self.cut.take(&self.language());
+        lost.into_iter().collect()
     }
 
     /// Without the GIL: the list of the copies of a function's instructions is replaced and freed when another thread first runs the function.
@@ -220,16 +248,11 @@ impl Scripts for Vm {
         })
     }
 
-    fn frames(
-        &self,
-        memory: &dyn Memory,
-        thread: &Thread,
-        _copied: &Copies,
-    ) -> Option<Vec<Script>> {
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Option<Chain> {
         let pages = Pages::new(memory);
         let python = Python::new(&pages, self.facts).ok()?;
-        let frames = self.cut.until_error(python.frames(state(&python, thread)?));
-        Some(frames.map(|frame| self.script(&python, frame)).collect())
+        let state = state(&python, thread)?;
+        Some(self.scripts(&python, python.frames(state)))
     }
 
     fn thread(
@@ -266,7 +289,7 @@ impl Scripts for Vm {
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
-            name: self.name(memory, thread.context.thread_area),
+            name: self.name(memory, thread),
             may_want,
             holds,
             turn,
@@ -289,11 +312,11 @@ impl Scripts for Vm {
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let python = Python::new(&memory, self.facts).ok()?;
         let Some(greenlet) = as_greenlet(&python, one) else {
-            let chain = chain(&python, one.object);
-            chain
+            let waiting = waiting(&python, one.object);
+            waiting
                 .iter()
                 .for_each(|one| python.generator_frame(one).for_each(drop));
-            return (!chain.is_empty()).then(Parked::default);
+            return (!waiting.is_empty()).then(Parked::default);
         };
         // A greenlet that runs, has not begun or has ended has no frame.
         if greenlet.frame == 0 {
@@ -322,22 +345,17 @@ impl Scripts for Vm {
         })
     }
 
-    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Chain {
         let pages = Pages::new(memory);
         let Ok(python) = Python::new(&pages, self.facts) else {
-            return Vec::new();
+            return Chain::default();
         };
-        let script = |frame| self.script(&python, frame);
         if let Some(greenlet) = as_greenlet(&python, one) {
-            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
-            return frames.map(script).collect();
+            return self.scripts(&python, python.greenlet_frames(&greenlet));
         }
-        let chain = chain(&python, one.object);
-        let frames = chain
-            .iter()
-            .rev()
-            .flat_map(|one| python.generator_frame(one).map_while(Result::ok));
-        frames.map(script).collect()
+        let waiting = waiting(&python, one.object);
+        let frames = waiting.iter().rev();
+        self.scripts(&python, frames.flat_map(|one| python.generator_frame(one)))
     }
 
     fn runner(&self) -> &[Range<u64>] {
@@ -384,7 +402,7 @@ fn as_greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Gre
 }
 
 /// Returns the generator or coroutine at `object`, the one that it waits for, and so on; empty if it is not suspended.
-fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
+fn waiting<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
     let mut chain: Vec<Generator> = Vec::new();
     let mut next = object;
     while next != 0

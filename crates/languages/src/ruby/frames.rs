@@ -2,20 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt::Display;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::snapshot::{Copies, Thread};
-use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby, Unsupported, Version};
+use vm::ruby::{Context, Facts, Fiber, Frame, Frames, Ruby};
 use vm::{Language, Memory};
 
-use super::newest_layout;
 use super::on_stack::{inner_words, is_on, outer_words, searched};
-use crate::frames::without_table::is_taken_away;
+use super::scan_cost::scan;
+use super::script;
 use crate::frames::{
-    Coroutine, FoundScripts, LONGEST, Module, Objects, Parked, Placement, ScanCost, Script,
-    Scripts, Sources, Through, Turn, VmThread, WithoutTable, text,
+    Chain, Coroutine, Cut, FoundScripts, LONGEST, Module, NotRead, Objects, Parked, Placement,
+    ScanCost, Script, Scripts, Sources, Through, Turn, VmThread, WithoutTable, text,
 };
 use process::pages::Pages;
 
@@ -29,38 +28,6 @@ const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
 const MOST_FOUND: usize = 1 << 14;
 /// After that a thread on whose stack none of the VM's was found is searched again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
-/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
-/// differs as its memory does: an EPYC 9005 (Zen 5) takes two thirds of it.
-const WORD: f64 = 1.4;
-const OBJECT: f64 = 9.5;
-/// What is marked with each stack, by the first version that it is true of: what 50 and 200 sleeping threads took more than none, in
-/// collections that followed each other, and their words do not explain (the test below has the figures). Versions of which none was timed have
-/// that of the one before.
-const STACKS: [((u8, u8), f64); 4] = [
-    ((2, 7), 700.0),
-    ((3, 1), 350.0),
-    ((3, 3), 0.0),
-    ((3, 4), 60.0),
-];
-/// What that takes more where it is not in the cache, in threads that sleep with a shallow VM stack (the values of a deep one are more, and
-/// in neither figure): with 800 threads, whose records are more than a second-level cache holds, each
-/// took 0.45 to 0.85 µs more in Ruby 3.1, 0.3 to 0.7 in 2.7, 0.75 in 3.3, 0.8 to 1.0 in 3.4. A program that has worked between two
-/// collections has used its cache for other things.
-const COLD: f64 = 1000.0;
-
-/// Returns what stacks cost the collector of a version.
-fn scan(version: Version) -> ScanCost {
-    let known = STACKS.iter().rev();
-    let mut known = known.filter(|(since, _)| (version.major, version.minor) >= *since);
-    ScanCost {
-        word: WORD,
-        object: OBJECT,
-        stack: known.next().map_or(STACKS[0].1, |(_, stack)| *stack),
-        cold: COLD,
-    }
-}
-
 /// What a thread is called that no kernel thread runs.
 const THREAD: &str = "Thread";
 
@@ -71,8 +38,10 @@ struct Vm {
     facts: Facts,
     /// How it is read without a table.
     without_table: Option<WithoutTable>,
-    /// Whether a stack was cut at a frame that compiled code runs, since that was asked last.
-    is_cut: Cell<bool>,
+    /// Stacks of which a frame could not be read.
+    cut: Cut,
+    /// Stacks that end at a frame that compiled code runs, which is not read without a table.
+    compiled: Cut,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
@@ -90,22 +59,9 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let symbol = |name: &str| loaded.exported(memory, name);
-    let derived = |why: &dyn Display| {
-        let derived = newest_layout::find(memory, &symbol, sources, why)?;
-        Ok::<_, String>((derived.facts, Some(derived.without_table)))
-    };
-    let found = match Facts::find(&memory, &symbol) {
-        Ok(facts) if is_taken_away(Language::Ruby) => {
-            derived(&format_args!("Ruby {} has no table", facts.version()))
-        }
-        Ok(facts) => Ok((facts, None)),
-        Err(Error::Unsupported(why @ Unsupported::Newer(_))) => derived(&why),
-        Err(Error::Unsupported(why)) => Err(why.to_string()),
-        Err(_) => return None,
-    };
-    let (facts, without_table) = match found {
+    let (facts, without_table) = match script::facts(memory, &symbol, sources) {
         Ok(found) => found,
-        Err(why) => return Some(Err(why)),
+        Err(unread) => return unread.found(),
     };
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
     // Without it the frames can still be read, but not where they belong on the native stack.
@@ -115,7 +71,8 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
     Some(Ok(Box::new(Vm {
         facts,
         without_table,
-        is_cut: Cell::default(),
+        cut: Cut::default(),
+        compiled: Cut::default(),
         vm,
         runner,
         context: Cell::default(),
@@ -127,12 +84,14 @@ pub fn find(modules: &[&dyn Module], memory: &dyn Memory, sources: &dyn Sources)
 impl Vm {
     /// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
     /// it many times. Without a table they end at one that compiled code runs.
-    fn scripts<M: Memory>(&self, ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
+    fn scripts<M: Memory>(&self, ruby: &Ruby<'_, M>, context: u64) -> Chain {
         let without_table = self.without_table.as_ref();
-        let cfp = ruby.current_cfp(context).ok()?;
-        let frames = ruby.frames(context, cfp).ok()?;
+        let Some(mut frames) = frames(ruby, context) else {
+            self.cut.note(0);
+            return Chain::default();
+        };
         let mut known: HashMap<(u64, u64), Script> = HashMap::new();
-        let script = |frame: Frame| {
+        let mut script = |frame: Frame| {
             let named = known.entry((frame.iseq, frame.pc));
             let mut script = named
                 .or_insert_with(|| named_place(ruby, frame, without_table))
@@ -143,13 +102,22 @@ impl Vm {
             };
             script
         };
-        let is_read = |frame: &Frame| {
-            let is_cut = without_table.is_some() && ruby.is_compiled(*frame) != Ok(false);
-            self.is_cut.set(self.is_cut.get() || is_cut);
-            !is_cut
-        };
-        let frames = frames.map_while(Result::ok).take_while(is_read);
-        Some(frames.map(script).collect())
+        let (mut scripts, mut is_whole) = (Vec::new(), true);
+        while let Some(frame) = frames.next() {
+            let is_compiled = |frame| ruby.is_compiled(frame) != Ok(false);
+            let by = match frame {
+                Ok(frame) if without_table.is_none() || !is_compiled(frame) => {
+                    scripts.push(script(frame));
+                    continue;
+                }
+                Ok(_) => &self.compiled,
+                Err(_) => &self.cut,
+            };
+            by.note(frames.further() + 1);
+            is_whole = false;
+            break;
+        }
+        Chain { scripts, is_whole }
     }
 
     /// Returns the execution context that runs on this native stack.
@@ -210,12 +178,13 @@ impl Scripts for Vm {
         self.without_table.as_ref()
     }
 
-    fn take_lost(&self) -> Option<String> {
-        let is_cut = self.is_cut.take();
-        is_cut.then(|| {
-            let version = self.facts.version();
-            format!("Ruby {version} has no table, and frames that compiled code runs are not read so, nor those outside of them")
-        })
+    fn take_lost(&self) -> Vec<NotRead> {
+        let language = self.language();
+        let of_compiled = format!(
+            "{language} has no table, and frames that compiled code runs are not read so, nor those outside of them"
+        );
+        let both = [self.compiled.take_as(of_compiled), self.cut.take(&language)];
+        both.into_iter().flatten().collect()
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>> {
@@ -238,10 +207,10 @@ impl Scripts for Vm {
         }
     }
 
-    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Chain> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        self.scripts(&ruby, context)
+        Some(self.scripts(&ruby, context))
     }
 
     fn thread(
@@ -357,11 +326,9 @@ impl Scripts for Vm {
         Some(parked.into())
     }
 
-    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Chain {
         let ruby = Ruby::new(&memory, self.facts);
-        ruby.ok()
-            .and_then(|ruby| self.scripts(&ruby, one.detail))
-            .unwrap_or_default()
+        ruby.map_or_else(|_| Chain::default(), |ruby| self.scripts(&ruby, one.detail))
     }
 
     fn runner(&self) -> &[Range<u64>] {
@@ -409,6 +376,13 @@ impl Scripts for Vm {
     }
 }
 
+/// Returns the frames of an execution context; `None` if they are not where it says.
+fn frames<'r, M: Memory>(ruby: &'r Ruby<'_, M>, context: u64) -> Option<Frames<'r, M>> {
+    let cfp = ruby.current_cfp(context).ok()?;
+    let lies = ruby.lies_in_stack(context, cfp).ok()?;
+    lies.then(|| ruby.frames(context, cfp).ok())?
+}
+
 /// Returns the function of C that an execution context is in; `None` if it is in Ruby code.
 fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
     let cfp = ruby.current_cfp(context).ok()?;
@@ -447,50 +421,5 @@ fn qualified<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Option<String> {
             Some(format!("{}{method}", label.strip_suffix(&base)?))
         }
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// See [`MEASURED`].
-    type Timed = ((u8, u8), u64, u64, u64, f64);
-
-    /// Version, sleeping threads, bytes and references of all stacks, and how many microseconds the quickest of 60 minor collections
-    /// took more to mark than without those threads: the median of three such differences, on 2026-11-29 on an AMD EPYC (2 shared
-    /// cores, load 3 to 5).
-    const MEASURED: [Timed; 8] = [
-        ((2, 7), 50, 73_328, 426, 52.3),
-        ((2, 7), 200, 279_808, 1_637, 196.2),
-        ((3, 1), 50, 79_200, 770, 42.0),
-        ((3, 1), 200, 303_408, 3_020, 149.0),
-        ((3, 3), 50, 95_288, 421, 18.6),
-        ((3, 3), 200, 366_728, 1_628, 78.8),
-        ((3, 4), 50, 108_712, 473, 24.7),
-        ((3, 4), 200, 419_496, 1_823, 107.9),
-    ];
-
-    #[test]
-    fn what_threads_cost_is_predicted_within_a_quarter() {
-        for ((major, minor), threads, bytes, references, measured) in MEASURED {
-            let cost = scan(Version::new(major, minor, 0));
-            let [each, uncached] = cost.of_stack(bytes / threads, references / threads);
-            let predicted = each.as_secs_f64() * 1e6 * threads as f64;
-            let ratio = predicted / measured;
-            assert!(
-                (0.75..1.25).contains(&ratio),
-                "{major}.{minor}, {threads}: {predicted:.1} of {measured}"
-            );
-            assert!(uncached > each);
-        }
-    }
-
-    #[test]
-    fn a_version_that_was_not_timed_has_the_cost_of_the_one_before() {
-        let stack = |major, minor| scan(Version::new(major, minor, 1)).stack;
-        assert_eq!((stack(3, 2), stack(4, 0)), (stack(3, 1), stack(3, 4)));
-        assert_eq!((stack(2, 5), stack(3, 0)), (stack(2, 7), stack(2, 7)));
-        assert!(stack(3, 0) > stack(3, 1));
     }
 }

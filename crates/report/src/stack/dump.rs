@@ -24,11 +24,11 @@ use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 
-use super::Subject;
 use super::conclusions;
 use super::listing::text::{switches, warnings};
 use super::names::{location, whose};
 use super::states::{Words, at, slept, time, words};
+use super::{BROKEN, Subject};
 use crate::Style;
 use crate::figures::{grouped, pause, plural, size};
 use crate::text::printable;
@@ -217,6 +217,7 @@ fn end(stack: &Stack, native: bool) -> String {
         End::Lost(at) if native => {
             format!("the caller of {at:#x} could not be found; the rest is not known")
         }
+        _ if stack.is_broken => BROKEN.to_owned(),
         _ => String::new(),
     }
 }

@@ -32,6 +32,9 @@ use frames::profile::saved;
 
 use crate::figures::{grouped, plural};
 
+/// What is said of a stack of which a frame of a script cannot be read.
+const BROKEN: &str = "a frame of the script cannot be read; those outside of it are missing";
+
 /// One look at one process, with what is needed to name what was seen.
 #[allow(missing_docs)] // The names say the rest.
 pub struct Subject<'a> {

@@ -1,10 +1,9 @@
 //! A program that lancet itself runs on a processor of its choice, and the memory that both see. Used by `running`.
 
-use super::{Map, Refused, bpf, load, refused};
+use super::{Map, Mapped, Refused, bpf, load};
 use crate::assembler::Program;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
 
 const PROG_RUN: libc::c_int = 10;
 /// `BPF_F_TEST_RUN_ON_CPU`: it is run on the processor that the request names (Linux 5.10).
@@ -32,10 +31,7 @@ struct Run {
 #[derive(Debug)]
 pub struct OnDemand {
     program: OwnedFd,
-    /// The value lives as long as its map.
-    _map: Map,
-    at: NonNull<u8>,
-    length: usize,
+    value: Mapped,
 }
 
 impl OnDemand {
@@ -48,28 +44,9 @@ impl OnDemand {
         length: usize,
         write: impl FnOnce(&Map) -> Program,
     ) -> Result<Self, Refused> {
-        let map = Map::mappable(name, length)?;
-        let program = load(name, &write(&map))?;
-        // SAFETY: a new mapping of the map's value, where the kernel wants it.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.descriptor(),
-                0,
-            )
-        };
-        match NonNull::new(at.cast::<u8>()) {
-            Some(mapped) if at != libc::MAP_FAILED => Ok(OnDemand {
-                program,
-                _map: map,
-                at: mapped,
-                length,
-            }),
-            _ => Err(refused("a mapped map", io::Error::last_os_error())),
-        }
+        let value = Mapped::new(name, length)?;
+        let program = load(name, &write(value.map()))?;
+        Ok(OnDemand { program, value })
     }
 
     /// Runs it on a processor: within whatever that does at the moment. It has ended when this returns.
@@ -89,21 +66,14 @@ impl OnDemand {
 
     /// The value.
     pub fn value(&self) -> &[u8] {
-        // SAFETY: `new` has mapped so many bytes, which are unmapped when this is dropped. The program alone writes them beside us, and it
-        // runs in `run_on` only, which needs the value for itself.
-        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.length) }
+        // SAFETY: so many bytes are mapped as long as `self.value` lives. The program alone writes them beside us, and it runs in `run_on`
+        // only, which needs the value for itself.
+        unsafe { std::slice::from_raw_parts(self.value.at().as_ptr(), self.value.length()) }
     }
 
     /// The value, to be changed.
     pub fn value_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `value`; and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.length) }
-    }
-}
-
-impl Drop for OnDemand {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, into which no reference is left.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.length) };
+        unsafe { std::slice::from_raw_parts_mut(self.value.at().as_ptr(), self.value.length()) }
     }
 }

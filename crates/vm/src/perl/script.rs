@@ -105,19 +105,23 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
         self.script_point(self.here(&interpreter).ok()??)
     }
 
-    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) {
+    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) -> bool {
         let Some(interpreter) = self.own_interpreter(thread) else {
-            return;
+            return false;
         };
         let Ok(mut frames) = self.callers(&interpreter) else {
-            return;
+            return false;
         };
         frames.next();
-        while let Some(Ok(frame)) = frames.next()
-            && let Some(point) = frame.point
-            && let Some(point) = self.script_point(point)
-            && each(point, frames.sub_around(&frame).unwrap_or(0))
-        {}
+        while let Some(frame) = frames.next() {
+            let Ok(frame) = frame else { return false };
+            let point = frame.point.and_then(|point| self.script_point(point));
+            let Some(point) = point else { return false };
+            if !each(point, frames.sub_around(&frame).unwrap_or(0)) {
+                return true;
+            }
+        }
+        true
     }
 
     fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
@@ -129,8 +133,8 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
         memory: &impl Memory,
         thread: OwnThread,
         each: &mut impl FnMut(ScriptPoint, u64) -> bool,
-    ) {
-        self.over(memory).outward(thread, each);
+    ) -> bool {
+        self.over(memory).outward(thread, each)
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {

@@ -4,6 +4,7 @@ use super::{Error, Facts, Php, Point, Value};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State, all, few,
+    until,
 };
 use crate::{Cut, Limits, Memory, Scalar, Word};
 
@@ -71,14 +72,14 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Php<'a, M> {
         self.script_point(self.here().ok()??)
     }
 
-    fn outward(&self, _thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) {
+    fn outward(&self, _thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) -> bool {
         let Ok(data) = self.current() else {
-            return;
+            return false;
         };
-        let frames = self.frames(data).map_while(Result::ok);
-        let points = frames.filter_map(|frame| frame.point).skip(1);
-        let mut points = points.map_while(|point| self.script_point(point));
-        points.all(|point| each(point, 0));
+        let frames = self.frames(data);
+        let points = frames.filter_map(|frame| frame.map(|frame| frame.point).transpose());
+        let points = points.skip(1).map(|point| self.script_point(point.ok()?));
+        until(points, &mut |point| each(point, 0))
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {

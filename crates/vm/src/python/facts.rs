@@ -292,6 +292,11 @@ impl Facts {
         self.version & FREE_THREADED != 0
     }
 
+    /// Returns whether its objects may be read, and not only what [`for_frames`](Facts::for_frames) names.
+    pub const fn reads_objects(&self) -> bool {
+        self.has_table() && !self.is_free_threaded()
+    }
+
     /// Returns where the sections of `_Py_DebugOffsets` begin, of a version without a table.
     pub(super) const fn sections(&self) -> Option<Sections> {
         Sections::unpack(self.sections)

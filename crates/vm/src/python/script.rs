@@ -6,6 +6,7 @@ use super::{Convention, Error, Facts, Point, Python, Text};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State, all, few,
+    until,
 };
 use crate::{Cut, Limits, Memory, Scalar, Word};
 
@@ -43,6 +44,21 @@ const fn convention(word: Word) -> Option<Convention> {
     })
 }
 
+impl Facts {
+    /// Returns what the reader of script lines needs.
+    pub fn for_script(self) -> Found {
+        let state = if self.own() == 0 {
+            State::Unknown("its threads keep no pointer to their Python state")
+        } else {
+            State::Known
+        };
+        Found {
+            facts: all(self.to_words()),
+            state,
+        }
+    }
+}
+
 impl<M: Memory> Python<'_, M> {
     #[inline]
     fn script_point(&self, point: Point) -> Option<ScriptPoint> {
@@ -63,16 +79,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
     type Error = Error;
 
     fn find(memory: &'a M, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Found, Error> {
-        let facts = Facts::find(memory, symbol)?;
-        let state = if facts.own() == 0 {
-            State::Unknown("its threads keep no pointer to their Python state")
-        } else {
-            State::Known
-        };
-        Ok(Found {
-            facts: all(facts.to_words()),
-            state,
-        })
+        Ok(Facts::find(memory, symbol)?.for_script())
     }
 
     fn open(memory: &'a M, facts: &FactWords) -> Option<Self> {
@@ -85,13 +92,24 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
         self.script_point(self.point(state).ok()??)
     }
 
-    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) {
+    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) -> bool {
         let Ok(Some(state)) = self.thread_state(thread.pointer) else {
-            return;
+            return false;
         };
-        let frames = self.frames(state).skip(1).map_while(Result::ok);
-        let mut points = frames.map_while(|frame| self.script_point(frame.point));
-        points.all(|point| each(point, 0));
+        let points = self.frames(state).skip(1).map(|frame| {
+            let frame = frame.ok()?;
+            self.script_point(frame.point)
+        });
+        until(points, &mut |point| each(point, 0))
+    }
+
+    fn reads_frames_alone(&self) -> bool {
+        !self.facts.reads_objects()
+    }
+
+    /// Another thread replaces and frees the list of the copies of a function's instructions.
+    fn is_wary(&self) -> bool {
+        !self.facts.has_table() || self.layout.code.copies.is_some()
     }
 
     fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
@@ -103,8 +121,8 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
         memory: &impl Memory,
         thread: OwnThread,
         each: &mut impl FnMut(ScriptPoint, u64) -> bool,
-    ) {
-        self.over(memory).outward(thread, each);
+    ) -> bool {
+        self.over(memory).outward(thread, each)
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {

@@ -115,7 +115,7 @@ impl fmt::Display for Unsupported {
             ),
             Unsupported::FreeThreaded(version) => write!(
                 f,
-                "Python {version} is a free-threaded build (python{}.{}t), of which only the stacks are read (lancet stack, lancet profile)",
+                "Python {version} is a free-threaded build (python{}.{}t), of which only stacks and script lines are read (lancet stack, profile, calls)",
                 version.major, version.minor
             ),
         }

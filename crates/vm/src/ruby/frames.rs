@@ -115,6 +115,11 @@ fn frame_at<M: Memory>(memory: &M, cfp: u64) -> Result<Option<Frame>, Fault> {
 }
 
 impl<M: Memory> Frames<'_, M> {
+    /// Returns how many frames, those of C among them, lie further out than where it is.
+    pub fn further(&self) -> u64 {
+        self.end.saturating_sub(self.cfp) / self.frame_size
+    }
+
     #[inline]
     fn advance(&mut self) -> Result<Option<Frame>, Fault> {
         while self.cfp < self.end && self.left > 0 {
@@ -183,6 +188,18 @@ impl<M: Memory> Ruby<'_, M> {
     #[inline]
     pub fn frames(&self, ec: u64, cfp: u64) -> Result<Frames<'_, M>, Fault> {
         Ok(self.frames_below(cfp, self.end(ec)?.saturating_sub(self.layout.frame_size)))
+    }
+
+    /// Returns whether the innermost frame of an execution context lies in its VM stack, so many frames from the end, or it has none. It does
+    /// not where the context was changed while it was copied.
+    pub fn lies_in_stack(&self, ec: u64, cfp: u64) -> Result<bool, Fault> {
+        let stack = self.memory.u64(ec.wrapping_add(EC_STACK))?;
+        if cfp == 0 || stack == 0 {
+            return Ok(true);
+        }
+        let end = self.end(ec)?;
+        let is_frame = end.wrapping_sub(cfp).is_multiple_of(self.layout.frame_size);
+        Ok(is_frame && (stack..=end).contains(&cfp))
     }
 
     /// Returns where the environment of a frame ends: `ep`.

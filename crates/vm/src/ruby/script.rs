@@ -6,6 +6,7 @@ use super::{Convention, Error, Facts, Frame, Frames, Ruby, Text, write_reason};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State, all, few,
+    until,
 };
 use crate::{Cut, Limits, Memory, Scalar, Word};
 
@@ -42,8 +43,22 @@ impl<M: Memory> Ruby<'_, M> {
         self.frames(ec, self.current_cfp(ec).ok()?).ok()
     }
 
+    /// Returns what the reader of script lines needs.
+    pub fn for_script(&self) -> Result<Found, Error> {
+        let vm = self.vm()?;
+        Ok(Found {
+            facts: all(self.facts.with_vm(vm).to_words()),
+            // 0 is no pointer, so that none is found.
+            state: State::Pointer(self.main_thread(vm).unwrap_or(0)),
+        })
+    }
+
+    /// Returns the point of a frame; `None` if it cannot be read: without a table that of compiled code is none.
     #[inline]
     fn script_point(&self, frame: Frame) -> Option<ScriptPoint> {
+        if !self.facts.has_table() && self.is_compiled(frame) != Ok(false) {
+            return None;
+        }
         Some(ScriptPoint {
             code: frame.iseq,
             point: frame.pc,
@@ -74,13 +89,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Ruby<'a, M> {
 
     fn find(memory: &'a M, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Found, Error> {
         let facts = Facts::find(memory, symbol)?;
-        let ruby = Ruby::new(memory, facts)?;
-        let vm = ruby.vm()?;
-        Ok(Found {
-            facts: all(facts.with_vm(vm).to_words()),
-            // 0 is no pointer, so that none is found.
-            state: State::Pointer(ruby.main_thread(vm).unwrap_or(0)),
-        })
+        Ruby::new(memory, facts)?.for_script()
     }
 
     fn open(memory: &'a M, facts: &FactWords) -> Option<Self> {
@@ -93,17 +102,36 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Ruby<'a, M> {
         self.script_point(self.own_frames(thread)?.next()?.ok()?)
     }
 
-    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) {
+    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) -> bool {
         let Some(frames) = self.own_frames(thread) else {
-            return;
+            return false;
         };
         // A frame that has not begun is in no backtrace.
-        let begun = frames
-            .skip(1)
-            .map_while(Result::ok)
-            .filter(|frame| frame.pc != 0);
-        let mut points = begun.map_while(|frame| self.script_point(frame));
-        points.all(|point| each(point, 0));
+        let begun = |frame: &Result<Frame, _>| !matches!(frame, Ok(Frame { pc: 0, .. }));
+        let frames = frames.skip(1).filter(begun);
+        let points = frames.map(|frame| self.script_point(frame.ok()?));
+        until(points, &mut |point| each(point, 0))
+    }
+
+    fn reads_frames_alone(&self) -> bool {
+        !self.facts.has_table()
+    }
+
+    fn is_wary(&self) -> bool {
+        !self.facts.has_table()
+    }
+
+    fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
+        self.over(memory).nearest(thread)
+    }
+
+    fn outward_wary(
+        &self,
+        memory: &impl Memory,
+        thread: OwnThread,
+        each: &mut impl FnMut(ScriptPoint, u64) -> bool,
+    ) -> bool {
+        self.over(memory).outward(thread, each)
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {

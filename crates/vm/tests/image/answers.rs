@@ -3,21 +3,32 @@
 use std::fmt::Write;
 
 use vm::Memory;
-use vm::python;
 use vm::ruby::{Error, Facts, Frame, Limits, Reference, Ruby};
+use vm::{perl, php, python};
 
-/// What is said of a Ruby and of the Array `value` in it.
-pub fn ruby<M: Memory>(memory: &M, symbol: &dyn Fn(&str) -> Option<u64>, value: u64) -> String {
-    let mut out = String::new();
-    match write_ruby(memory, symbol, value, &mut out) {
+/// Looks up what a process exports.
+pub type Symbol<'a> = &'a dyn Fn(&str) -> Option<u64>;
+
+/// What is said of a process of which the image has this name, `ruby-3.4`; of a Ruby also of the Array `value` in it.
+pub fn of(name: &str, memory: &dyn Memory, symbol: Symbol, value: u64) -> String {
+    let (memory, mut out) = (&memory, String::new());
+    let language = name.split('-').next();
+    let read: Result<(), String> = match language {
+        Some("ruby") => write_ruby(memory, symbol, value, &mut out).map_err(|it| it.to_string()),
+        Some("python") => write_python(memory, symbol, &mut out).map_err(|it| it.to_string()),
+        Some("perl") => write_perl(memory, symbol, &mut out).map_err(|it| it.to_string()),
+        Some("php") => write_php(memory, symbol, &mut out).map_err(|it| it.to_string()),
+        _ => panic!("{name}: a language without a reader"),
+    };
+    match read {
         Ok(()) => out,
-        Err(error) => format!("cannot be read: {error}\n{out}"),
+        Err(why) => format!("cannot be read: {why}\n{out}"),
     }
 }
 
 fn write_ruby<M: Memory>(
     memory: &M,
-    symbol: &dyn Fn(&str) -> Option<u64>,
+    symbol: Symbol,
     value: u64,
     out: &mut String,
 ) -> Result<(), Error> {
@@ -124,18 +135,9 @@ fn elements<M: Memory>(ruby: &Ruby<M>, value: u64, out: &mut String) -> Result<(
     Ok(())
 }
 
-/// What is said of the threads of a Python.
-pub fn python<M: Memory>(memory: &M, symbol: &dyn Fn(&str) -> Option<u64>) -> String {
-    let mut out = String::new();
-    match write_python(memory, symbol, &mut out) {
-        Ok(()) => out,
-        Err(error) => format!("cannot be read: {error}\n{out}"),
-    }
-}
-
 fn write_python<M: Memory>(
     memory: &M,
-    symbol: &dyn Fn(&str) -> Option<u64>,
+    symbol: Symbol,
     out: &mut String,
 ) -> Result<(), python::Error> {
     let facts = python::Facts::for_frames(memory, symbol)?;
@@ -174,6 +176,52 @@ fn write_python<M: Memory>(
             python.write_text(python.function_name(point.code)?, 100, out)?;
             writeln!(out)?;
         }
+    }
+    Ok(())
+}
+
+fn write_perl<M: Memory>(memory: &M, symbol: Symbol, out: &mut String) -> Result<(), perl::Error> {
+    let facts = perl::Facts::find(memory, symbol)?;
+    let perl = perl::Perl::new(memory, facts)?;
+    writeln!(out, "Perl {}", facts.version())?;
+    for frame in perl.frames(&perl.main_interpreter())? {
+        let frame = frame?;
+        write!(out, "  ")?;
+        if let Some(point) = frame.point {
+            let (file, line) = perl.position(point)?;
+            perl.write_text(file, 100, out)?;
+            write!(out, ":{line}")?;
+        }
+        match frame.kind {
+            perl::Kind::Sub { code } => {
+                write!(out, " ")?;
+                perl.write_code_name(code, out)?;
+            }
+            kind => write!(
+                out,
+                " {}",
+                format!("{kind:?}").split(' ').next().unwrap_or("")
+            )?,
+        }
+        writeln!(out, "{}", if frame.enters { ", begins" } else { "" })?;
+    }
+    Ok(())
+}
+
+fn write_php<M: Memory>(memory: &M, symbol: Symbol, out: &mut String) -> Result<(), php::Error> {
+    let facts = php::Facts::find(memory, symbol)?;
+    let php = php::Php::new(memory, facts)?;
+    writeln!(out, "PHP {}", facts.version())?;
+    for frame in php.frames(php.current()?) {
+        let frame = frame?;
+        write!(out, "  ")?;
+        if let Some(point) = frame.point {
+            php.write_text(php.file(point)?, 100, out)?;
+            write!(out, ":{}", php.line(point)?)?;
+        }
+        write!(out, " {:?} ", frame.kind)?;
+        php.write_function_name(frame.function, out)?;
+        writeln!(out, "{}", if frame.enters { ", begins" } else { "" })?;
     }
     Ok(())
 }

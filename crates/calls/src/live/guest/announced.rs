@@ -154,8 +154,13 @@ impl Guest {
         }
     }
 
-    /// Reports why calls will have no script lines. A program that has just begun may still make a VM.
+    /// Reports why calls will have no script lines, or by what they are read without a table. A program that has just begun may still make a
+    /// VM.
     pub(super) fn say_no_lines(&self) {
+        if let Some(note) = self.tracing.without_table() {
+            let (pid, note) = (self.pid(), note.to_owned());
+            self.messages.say(Message::WithoutTable { pid, note });
+        }
         if let Some(reason) = self.tracing.no_lines()
             && !self.tracing.awaits_script()
         {

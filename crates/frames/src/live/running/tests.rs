@@ -1,8 +1,11 @@
 //! Programs that spin, looked at as they run.
 
 use super::super::activity::{Until, waits_for};
+use super::super::stack::Stack;
 use super::*;
-use std::process::{Child, Command};
+use process::snapshot::Activity;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
 
 const SEEN: u32 = 10;
 
@@ -12,7 +15,8 @@ struct Guest(Child, Live);
 impl Guest {
     fn run(program: &str, arguments: &[&str]) -> Guest {
         let mut command = Command::new(program);
-        let child = command.args(arguments).spawn().expect("Debian's own");
+        let command = command.args(arguments).stdin(Stdio::piped());
+        let child = command.spawn().expect("Debian's own");
         let live = Live::open(child.id() as i32).expect("ours");
         Guest(child, live)
     }
@@ -131,5 +135,62 @@ fn a_thread_that_runs_has_the_name_that_its_vm_knows() {
     let name = |stack: &Stack| stack.state.as_ref()?.vm.as_ref()?.name.clone();
     python(rest).looked_at(|| {}, &|look| {
         Some(name(ran(look).next()?).as_deref() == Some("busy"))
+    });
+}
+
+/// How often this thread has read something (proc_pid_io(5)).
+fn reads() -> u64 {
+    let io = std::fs::read_to_string("/proc/thread-self/io").expect("our own");
+    let count = io.lines().find_map(|line| line.strip_prefix("syscr: "));
+    count
+        .expect("a kernel that counts them")
+        .parse()
+        .expect("a number")
+}
+
+/// A program that spins beside so many threads that sleep. One of these begins another one and ends when a line comes.
+fn with_sleepers(threads: usize) -> Guest {
+    let rest = format!(
+        "import sys, threading\nnever = threading.Event()\ndef begun(): never.wait()\ndef ends():\n    sys.stdin.readline()\n\
+         \x20   threading.Thread(target=begun).start()\n\
+         for target in [never.wait] * {threads} + [ends]: threading.Thread(target=target).start()\nspin()"
+    );
+    python(&rest)
+}
+
+/// Looks until all but the thread that spins were seen to sleep on, and returns how often something was read for a look then, at the median;
+/// `None` where the kernel does not allow what tells that without asking.
+fn reads_of_looks(guest: &mut Guest, threads: usize) -> Option<u64> {
+    guest.looked_at(|| {}, &|look| Some(look.kept.len() > threads * 9 / 10));
+    guest.1.on_processors.marks.as_ref()?;
+    let (mut count, mut before) = (Vec::new(), reads());
+    for _ in 0..21 {
+        let wanted = Wanted {
+            states: true,
+            running: true,
+            ..Wanted::default()
+        };
+        guest.1.look_again(wanted).expect("it lives");
+        let now = reads();
+        count.push(now - std::mem::replace(&mut before, now));
+    }
+    count.sort_unstable();
+    Some(count[count.len() / 2])
+}
+
+#[test]
+fn a_look_reads_no_more_the_more_threads_sleep_and_sees_who_woke() {
+    let [mut few, mut many] = [100, 1000].map(with_sleepers);
+    let both = reads_of_looks(&mut few, 100).zip(reads_of_looks(&mut many, 1000));
+    let Some((of_few, of_many)) = both else {
+        return eprintln!("SKIP reads of a look: the kernel does not allow BPF here");
+    };
+    assert!(of_many < of_few + 50, "{of_few} and {of_many} reads");
+    // As many threads as before, of which one is another.
+    let input = few.0.stdin.as_mut().expect("piped");
+    input.write_all(b"go\n").expect("it reads");
+    few.looked_at(|| {}, &|look| {
+        let is_any = |function| look.stacks.iter().any(|stack| has(stack, function));
+        Some(is_any("begun") && !is_any("ends"))
     });
 }

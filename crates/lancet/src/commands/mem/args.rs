@@ -53,11 +53,6 @@ pub struct MemArgs {
     #[arg(long, help_heading = TARGET, conflicts_with_all = NOT_NATIVE)]
     pub native: bool,
 
-    /// With --native: tell each block with the line of the script that ran when it was taken. Each malloc then costs 0.1 µs
-    /// more, and several where libraries' frames lie between
-    #[arg(long, help_heading = ROWS, requires = "native")]
-    lines: bool,
-
     /// Start PROGRAM with its ARGs and watch it from its first line
     #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
     pub program: Vec<OsString>,
@@ -83,6 +78,11 @@ pub struct MemArgs {
     #[arg(long, value_name = "PERCENT", default_value = "5", help_heading = TIME)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     budget: u32,
+
+    /// With --native: tell each block with the line of the script that ran when it was taken. Each malloc then costs 0.1 µs
+    /// more, behind many frames of libraries several µs
+    #[arg(long, help_heading = ROWS, requires = "native")]
+    lines: bool,
 
     /// What makes a row [default: line, of forms of stacks the function that made the objects]
     #[arg(long, value_name = "WHAT", help_heading = ROWS)]

@@ -13,6 +13,7 @@ use frames::live::open::Look;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::unwind::End;
+use frames::profile::MISSING;
 use frames::profile::saved::Process;
 
 use super::places::{RowKey, Seen, Spot, Waited, Where, locked};
@@ -151,6 +152,9 @@ fn frames(modules: &Modules, stack: &Stack, labels: &mut Labels<Spot>) -> Vec<Rc
         Some(one) => format!("{}, parked", one.kind),
     };
     let mut frames = vec![native("", &first, labels)];
+    if stack.is_broken {
+        frames.push(native("", MISSING, labels));
+    }
     let unplaced = stack.unplaced.iter().rev();
     if stack.end != End::Whole {
         frames.extend(unplaced.clone().map(|one| script(one, labels)));

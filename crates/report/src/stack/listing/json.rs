@@ -33,8 +33,9 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let stacks = &subject.look.stacks;
     waits::conclusions(out, subject)?;
     for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
-        let whole =
-            stack.end == End::Whole && (stack.unplaced.is_empty() || stack.lines.is_empty());
+        let whole = stack.end == End::Whole
+            && !stack.is_broken
+            && (stack.unplaced.is_empty() || stack.lines.is_empty());
         let record = Stack {
             pid,
             tid: tid(stack),

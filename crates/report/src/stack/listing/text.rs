@@ -27,7 +27,7 @@ use process::room::Room;
 use super::used;
 use crate::figures::{grouped, pause, plural, size};
 use crate::stack::names::{location, whose};
-use crate::stack::{Subject, again};
+use crate::stack::{BROKEN, Subject, again};
 use crate::text::printable;
 
 /// Frames of this many bytes and more are warned of: a few of them fill a fiber's stack, and each collection scans
@@ -230,6 +230,9 @@ fn frames(out: &mut dyn Write, subject: &Subject, stack: &Stack, rows: usize) ->
     } else if !stack.unplaced.is_empty() {
         writeln!(out, "      and, whose native frames were not found:")?;
         script_lines(out, &stack.unplaced, 24)?;
+    }
+    if stack.is_broken {
+        writeln!(out, "      {BROKEN}")?;
     }
     if let End::Lost(at) = stack.end {
         writeln!(

@@ -319,6 +319,6 @@ fn a_free_threaded_python_is_refused_by_name() {
     .expect_err("refused");
     assert_eq!(
         why.to_string(),
-        "Python 3.13.5 is a free-threaded build (python3.13t), of which only the stacks are read (lancet stack, lancet profile)"
+        "Python 3.13.5 is a free-threaded build (python3.13t), of which only stacks and script lines are read (lancet stack, profile, calls)"
     );
 }

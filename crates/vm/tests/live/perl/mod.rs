@@ -2,4 +2,5 @@
 
 mod frames;
 mod guest;
+mod image;
 mod values;

@@ -2,5 +2,6 @@
 
 mod frames;
 mod guest;
+mod image;
 mod roots;
 mod values;
