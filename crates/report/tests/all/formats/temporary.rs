@@ -20,7 +20,7 @@ fn what_died_young_stands_first_with_its_share() {
        dead  share     born  allocated  file:line:Type
     150,000   49 %  300,001   18.3 MiB  app.rb:12:String
      40,000  100 %   40,000    2.4 MiB  app.rb:30:String
-        888   96 %      918   57.4 KiB  … and 6 more rows (888 objects, 57.4 KiB)
+        888   96 %      918   57.4 KiB  … and 4 more rows (888 objects, 57.4 KiB)
     190,888   55 %  340,919   20.8 MiB  total
 
     dead: born while lancet watched, and gone by this look; share: of all that were born
