@@ -2,6 +2,7 @@
 
 import os
 import statistics
+import sys
 
 from calls import compiled
 from mem import Watch
@@ -17,6 +18,20 @@ WAYS = [
     ("array", "operator new[] and delete[] at once", 30),
     ("held", "65,536 blocks live", None),
 ]
+# Takes a block of 600 bytes and gives it back, in a loop; answers like fixtures/c/bench/blocks.cpp.
+SCRIPT = """
+import sys, time
+print('ready', flush=True)
+for line in sys.stdin:
+    if line == '\\n': break
+    least = 1e9
+    for turn in range(5):
+        begun = time.process_time()
+        for i in range(500_000):
+            bytearray(600)
+        least = min(least, (time.process_time() - begun) / 500_000 * 1e9)
+    print(least, flush=True)
+"""
 
 
 def native():
@@ -24,20 +39,24 @@ def native():
     try:
         program = compiled("blocks", os.path.join(FIXTURES, "c/bench/blocks.cpp"), "-lstdc++")
         for way, what, most in WAYS:
-            one(program, way, what, most)
+            one("C", [program], (way, what, most))
+        for options in [], ["--lines"]:
+            what = " ".join(["a block of a Python", *options])
+            one("Python", [sys.executable, "-c", SCRIPT], ("bytearray", what, None), options)
     except (Failed, OSError) as error:
         skip("C", "mem --native", "all", f"FAILED: {error}")
 
 
-def one(program, way, what, most):
+def one(language, program, how, options=()):
+    way, what, most = how
     bare, watched, after = [], [], []
-    with Asked(program) as guest:
+    with Asked(*program) as guest:
         for _ in range(ROUNDS):
             bare.append(float(guest.ask(way)))
-            with Watch(guest.pid, "--native") as watch:
+            with Watch(guest.pid, "--native", *options) as watch:
                 watched.append(float(guest.ask(way)))
                 watch.leave()
             after.append(float(guest.ask(way)))
     more = [cost - alone for alone, cost in zip(bare, watched)]
-    row("C", f"mem --native, {what}", "a block, more than without", more, " ns", target=most and ("≤", most),
+    row(language, f"mem --native, {what}", "a block, more than without", more, " ns", target=most and ("≤", most),
         beside=f"{statistics.median(bare):.1f} ns bare, {statistics.median(watched):.1f} watched, {statistics.median(after):.1f} after")

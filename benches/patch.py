@@ -54,8 +54,8 @@ def source(name, text):
 class Asked(Process):
     """A program that answers each line of its input with a line."""
 
-    def __init__(self, program):
-        super().__init__([program], stdin=subprocess.PIPE)
+    def __init__(self, *program):
+        super().__init__(program, stdin=subprocess.PIPE)
         self.lines.until("^ready$")
 
     def ask(self, what):

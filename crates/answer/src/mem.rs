@@ -212,6 +212,9 @@ pub struct Subject<'a> {
     /// Of `line`, `method` and `file`: where the objects were made. Null: by the VM outside any code of a script, or the
     /// grouping is another.
     pub place: Option<Place<'a>>,
+    /// With `--native --lines`: the script's line that was running, where that is known; `place` is then the native function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<Place<'a>>,
     /// Of `line`, `type` and `stack`: the type of the objects.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'a str>,

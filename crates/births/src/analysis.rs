@@ -23,7 +23,8 @@ mod report;
 mod view;
 
 pub use census::{
-    Alive, Census, Counts, Delta, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount, Unit,
+    Alive, BLOCK, Census, Counts, Delta, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount,
+    Unit,
 };
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use leak::{Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};

@@ -5,6 +5,7 @@ mod notices;
 
 use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Source, census_of};
+use crate::children::{Children, is_gone};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
 use crate::session::{Event, Grants, LOOK, Options, Session, Shared};
@@ -14,7 +15,7 @@ use inject::lifecycle::Processes;
 use notices::Notices;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
-use process::refusals::{Program, Refusals};
+use process::refusals::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -24,14 +25,12 @@ use std::time::{Duration, Instant};
 pub struct Attached {
     processes: Processes<Session>,
     shared: Shared,
-    /// Processes that the user has named; with [`Options::follow`] their children are searched for.
-    roots: Vec<i32>,
+    /// With [`Options::follow`] children are searched for.
+    children: Children,
     /// The watch of each open process, by process id.
     watches: BTreeMap<i32, Watch>,
     /// How many watches there have been.
     begun: u64,
-    /// Children that could not be opened.
-    refused: Refusals<Error>,
     intervals: Intervals,
     grants: Grants,
     earlier: Earlier,
@@ -89,10 +88,9 @@ impl Attached {
                 options,
                 collect_at_end: false,
             },
-            roots: Vec::new(),
+            children: Children::default(),
             watches: BTreeMap::new(),
             begun: 0,
-            refused: Refusals::default(),
             intervals: Intervals::new(options.interval),
             grants: Grants::new(),
             earlier: Earlier::default(),
@@ -108,7 +106,7 @@ impl Attached {
     /// # Errors
     /// Those of [`Session::open`].
     pub fn open(&mut self, pid: i32) -> Result<()> {
-        self.roots.push(pid);
+        self.children.below(pid);
         self.open_one(pid)
     }
 
@@ -170,16 +168,10 @@ impl Attached {
         if !self.shared.options.follow {
             return;
         }
-        let below = self.roots.iter().flat_map(|root| guest::descendants(*root));
-        let below: Vec<_> = below.collect();
-        let there: Vec<i32> = below.iter().map(|(_, pid)| *pid).collect();
-        let unopened = self.refused.look(&there, now, Program::of);
-        let lost = unopened.into_iter().map(Notice::Lost);
-        self.heard.notices.extend(lost);
-        for (parent, pid) in below {
-            if !self.processes.contains(pid) && self.refused.is_due(pid, now) {
-                self.take_in(parent, pid);
-            }
+        let processes = &self.processes;
+        let is_open = |pid| processes.contains(pid);
+        for (parent, pid) in self.children.due(&mut self.heard.notices, is_open) {
+            self.take_in(parent, pid);
         }
     }
 
@@ -190,20 +182,19 @@ impl Attached {
             .processes
             .adopt((parent, pid), |session| session.adopt(pid));
         if adopted.is_ok() {
-            self.refused.forget(pid);
+            self.children.settled(pid);
             return self.opened(pid, since, Some(parent));
         }
         let program = Program::of(pid);
         let error = match self.open_one(pid) {
-            Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
-                return self.refused.forget(pid);
-            }
+            Ok(()) => return self.children.settled(pid),
+            Err(error) if is_gone(&error) => return self.children.settled(pid),
             // Children whose births cannot be counted, because they run no VM that can or a version that is not known, are skipped.
             Err(Error::UnreadableVm { .. }) => None,
             Err(error) => Some(error),
         };
-        let given_up = self.refused.refuse(pid, error, since, program);
-        self.heard.notices.extend(given_up.map(Notice::Lost));
+        let given_up = self.children.refuse((pid, program), error, since);
+        self.heard.notices.extend(given_up);
     }
 
     /// Whether a look must be taken: at the end of this interval if there was none in the later half of it, or after one, two, four
@@ -273,8 +264,7 @@ impl Attached {
     /// Counts the living objects in every process, by ascending id, after a garbage collection if `collect` is set. Processes that cannot
     /// be counted are in the [`notices`](Self::notices).
     pub fn census(&mut self, collect: bool) -> Vec<Census> {
-        let unopened = self.refused.untold().into_iter().map(Notice::Lost);
-        self.heard.notices.extend(unopened);
+        self.heard.notices.extend(self.children.untold());
         let mut found = self.count(collect);
         self.pauses.early = None;
         let aside = std::mem::take(&mut self.aside);

@@ -6,6 +6,7 @@
 pub mod analysis;
 pub mod attached;
 pub mod census;
+mod children;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;

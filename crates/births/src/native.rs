@@ -13,10 +13,10 @@ mod family;
 mod life;
 mod wrappers;
 
-use crate::analysis::{Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
+use crate::analysis::{BLOCK, Census, Counts, Frame, Loss, Lost, SiteCount, Uncollected, Unit};
 use family::Family;
 use frames::live::loaded::Modules;
-use hooks::rings::{BlockCounts, BlockSite};
+use hooks::rings::{BlockCounts, BlockSite, Losses};
 use hooks::{Tracing, Wanted};
 use inject::Timing;
 use inject::image::Image;
@@ -27,6 +27,7 @@ use process::maps::Maps;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use wire::calls::want;
 use wrappers::Wrappers;
 
 /// Time between two looks that nobody has asked for, and how many times as long as a look it is at least.
@@ -35,13 +36,14 @@ const LOOK_SHARE: u32 = 50;
 /// Most of the places that are named; a process can make them up.
 const MOST_NAMES: usize = 1 << 17;
 
-/// In the place of a type.
-const KIND: &str = "block";
-
 /// What all processes of one run have in common.
 pub struct Shared {
     /// The agent's ELF image, which is mapped into each process.
     pub image: Image,
+    /// Whether each block is told with the line of the script that ran when it was taken.
+    pub lines: bool,
+    /// Whether children are searched for, and opened.
+    pub follow: bool,
 }
 
 /// An event that a process reports.
@@ -59,6 +61,10 @@ pub struct Native {
     wrappers: Wrappers,
     command: Vec<String>,
     names: HashMap<u64, Arc<Frame>>,
+    /// Whether lines of scripts are told.
+    tells_lines: bool,
+    /// Lines of the script, by their places in [`Rings::places`](hooks::rings::Rings::places).
+    lines: Vec<Arc<Frame>>,
     /// The counts of the last look.
     counts: BlockCounts,
     /// What was lost until the last look.
@@ -83,13 +89,15 @@ pub struct Native {
 
 impl Native {
     /// Nothing of it is counted yet.
-    fn new(tracing: Tracing) -> Self {
+    fn new(tracing: Tracing, tells_lines: bool) -> Self {
         Native {
             command: guest::command_words(tracing.pid()),
             tracing,
+            tells_lines,
             allocator: "".into(),
             wrappers: Wrappers::default(),
             names: HashMap::new(),
+            lines: Vec::new(),
             counts: BlockCounts::default(),
             losses: Vec::new(),
             lacking: Vec::new(),
@@ -113,6 +121,7 @@ impl Native {
             mut wanted,
         } = Family::of(self.pid(), self.tracing.functions())?;
         wanted.extend(new(&mut self.wrappers, &self.tracing));
+        with_lines(&mut wanted, self.asks_lines());
         self.tracing.prepare_blocks(grain)?;
         self.lacking = others
             .iter()
@@ -123,6 +132,18 @@ impl Native {
             })
             .collect();
         Ok((allocator, wanted))
+    }
+
+    /// Whether lines of scripts are read.
+    fn asks_lines(&self) -> bool {
+        self.tells_lines && self.lacks_lines().is_none()
+    }
+
+    /// Why no line of a script is told, if none is.
+    fn lacks_lines(&self) -> Option<&str> {
+        let unknown = self.tracing.vm().is_empty();
+        let no_vm = unknown.then_some("it runs no VM whose frames lancet can read");
+        self.tracing.no_lines().or(no_vm)
     }
 
     /// Notes which functions could not be hooked.
@@ -182,6 +203,7 @@ impl Native {
         let began = Instant::now();
         let counts = self.tracing.blocks()?;
         self.name(&counts);
+        self.take_lines();
         let lost = self.tracing.rings().losses()?;
         self.losses.clone_from(&self.lacking);
         self.lose(Lost::Births, counts.unnoted, "blocks are not counted: there was no memory for what is noted of them, there are more places than lancet tells apart, or where the block is could not be read");
@@ -195,9 +217,10 @@ impl Native {
             counts.unread,
             "rows of single threads are not read: there are too many",
         );
+        self.lose_lines(&counts, &lost);
         self.lose(
             Lost::BirthsAndDeaths,
-            lost.without_ring.saturating_add(lost.records),
+            lost.without_ring,
             "calls of the allocator are not counted: their threads had no room for what is noted of them",
         );
         self.lose(
@@ -221,14 +244,66 @@ impl Native {
         Ok(())
     }
 
+    /// Takes the lines that threads have told since.
+    fn take_lines(&mut self) {
+        let known = self.lines.len();
+        let new = self.tracing.rings().places().iter().skip(known);
+        self.lines.extend(new.map(|line| {
+            Arc::new(Frame {
+                path: line.path.as_str().into(),
+                line: line.line,
+                method: line.name.as_str().into(),
+            })
+        }));
+    }
+
+    /// Says which lines are not told.
+    fn lose_lines(&mut self, counts: &BlockCounts, lost: &Losses) {
+        if !self.tells_lines {
+            return;
+        }
+        if let Some(why) = self.lacks_lines() {
+            let text = format!("blocks are told without the line of a script: {why}");
+            self.losses.push(Loss {
+                what: Lost::Lines,
+                count: None,
+                text,
+            });
+        }
+        self.lose(
+            Lost::Lines,
+            counts.unlined,
+            "blocks are told without the line of the script: there are more functions and lines than lancet tells apart, or there is too little memory for more",
+        );
+        self.lose(
+            Lost::Lines,
+            counts.full,
+            "threads have used up the places of a script that lancet tells apart (4,094 a thread, those of libraries among them): blocks of others are told without their line",
+        );
+        self.lose(
+            Lost::Lines,
+            lost.records.saturating_add(lost.lines),
+            "times the line of the script was not told, because there was no room for it: those blocks are told without",
+        );
+        self.lose(
+            Lost::Lines,
+            lost.uncopied,
+            "pieces of memory that lead to the line of the script could not be read, because a filter or the kernel does not allow process_vm_readv: those blocks are told without",
+        );
+    }
+
     /// Looks because it ends, or runs another program.
     fn part(&mut self) {
         let looked = self.look();
         self.parted = looked.is_ok().then(Instant::now);
     }
 
-    /// Looks once a second, so that a place has its name before its library is unloaded; and says what the process has room for now.
+    /// Reads the lines of scripts. Looks once a second, so that a place has its name before its library is unloaded; and says what the process
+    /// has room for now.
     fn keep_up(&mut self) -> Result<()> {
+        if self.tells_lines {
+            self.tracing.take_lines()?;
+        }
         let (at, took) = self.looked;
         if at.elapsed() >= LOOKED.max(took * LOOK_SHARE) {
             self.tracing.bound_blocks()?;
@@ -291,6 +366,16 @@ impl Native {
         }
     }
 
+    /// The function of a site, and the script's line.
+    fn frames(&self, site: &BlockSite, nowhere: &Arc<Frame>) -> Vec<Arc<Frame>> {
+        let function = self.names.get(&site.caller).unwrap_or(nowhere).clone();
+        let line = site.line.and_then(|line| self.lines.get(line));
+        [Some(function), line.cloned()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
     /// The last look as a census; `watch` is its number, `since` when it began.
     pub fn census(&self, watch: u64, since: Instant) -> Census {
         let nowhere = Arc::new(Frame {
@@ -299,8 +384,8 @@ impl Native {
             method: "code that is not named".into(),
         });
         let site = |site: &BlockSite| SiteCount {
-            frames: vec![self.names.get(&site.caller).unwrap_or(&nowhere).clone()],
-            kind: KIND.into(),
+            frames: self.frames(site, &nowhere),
+            kind: BLOCK.into(),
             internal: false,
             counts: counts(site),
         };
@@ -334,6 +419,14 @@ fn new(wrappers: &mut Wrappers, tracing: &Tracing) -> Vec<Wanted> {
     // A process that cannot be written to has ended.
     let _ = tracing.pass_on(&wrappers.known);
     hooked
+}
+
+/// Has these functions note the script's line with what they take, if that is asked for.
+fn with_lines(wanted: &mut [Wanted], asked: bool) {
+    let taking = wanted
+        .iter_mut()
+        .filter(|one| asked && one.blocks.is_taking());
+    taking.for_each(|one| one.want |= want::PLACE);
 }
 
 /// A function that is not counted, because it cannot be hooked.

@@ -15,7 +15,7 @@ use wire::calls::blocks::{
 };
 use wire::calls::{Calls, FORGET_BLOCKS, want};
 
-/// Words of a ring that are read at once; hooks that count blocks write nothing there.
+/// Words of a ring that are read at once; hooks that count blocks write nothing there but lines of scripts.
 const MOST: u64 = 1 << 16;
 /// What is noted may take one in so many of the bytes that are left.
 const SHARE: u64 = 4;
@@ -137,9 +137,18 @@ impl Tracing {
 
     /// Returns the blocks that were counted so far.
     pub fn blocks(&mut self) -> Result<BlockCounts> {
-        // Nothing of what is in the rings is about blocks.
+        let rows = self.rings.block_rows()?;
+        // After the rows, because a thread tells a line before it counts there.
+        self.take_lines()?;
+        Ok(rows.map_or_else(BlockCounts::default, |rows| self.rings.by_place(rows)))
+    }
+
+    /// Reads the lines of scripts that threads have told since, before there is no more room for others.
+    pub fn take_lines(&mut self) -> Result<()> {
+        self.rings.look()?;
+        // Nothing else is in the rings of hooks that count blocks.
         self.rings.for_each_of_ring(MOST, &mut Nothing)?;
-        self.rings.blocks()
+        Ok(())
     }
 
     /// Gives the memory of what was counted back, when no hook counts. The main thread stands still for each part of it.

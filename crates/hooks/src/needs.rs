@@ -24,7 +24,7 @@ pub(crate) fn floats_at_return(hook: &Hook) -> u32 {
 
 /// Whether a hook that counts blocks may go the routine's short way.
 pub(crate) fn short_way_of_blocks(hook: &Hook) -> u32 {
-    let counts = hook.want & want::BLOCKS != 0;
+    let counts = hook.want & (want::BLOCKS | want::PLACE) == want::BLOCKS;
     if counts && Effect(hook.blocks).is_simple() {
         flags::BLOCKS
     } else {

@@ -33,7 +33,7 @@ const BREAK: u64 = 16;
 ///
 /// Whatever a program calls, glibc and musl come by here: `exit` and `quick_exit` end in `_exit` (musl: `_Exit`),
 /// `execv*` and `posix_spawn` in `execve`. The functions that run a script ([`vm::Description::entry`]) come beside these,
-/// while a started program has not begun with its script.
+/// while a started program has not begun with its script, and those that end an interpreter.
 const OWN: [(&[&str], u64); 5] = [
     (&["_exit", "_Exit", "abort"], want::ENDS),
     (&["execve", "execveat", "fexecve"], want::EXECS),
@@ -61,6 +61,7 @@ impl Tracing {
             match found {
                 Some((_, want)) => *want,
                 None if begins_script() => want::SCRIPT,
+                None if ends_interpreter(name) => want::ENDS_INTERPRETER,
                 None => 0,
             }
         };
@@ -80,7 +81,7 @@ impl Tracing {
             };
             (!needless).then(|| Wanted {
                 // No frame of ours may be on the stack, whichever system call it is.
-                entry_only: want & LOCKS != 0,
+                entry_only: want & (LOCKS | want::ENDS_INTERPRETER) != 0,
                 ..Wanted::own(function.clone(), want)
             })
         });
@@ -127,6 +128,13 @@ impl Tracing {
             return Ok(());
         }
         let refused = self.patcher.set(&self.target, wanted)?;
+        // It is not seen when an interpreter ends.
+        if refused
+            .iter()
+            .any(|refused| ends_interpreter(&refused.function.name))
+        {
+            self.target.set_calls_field(offset_of!(Calls, wary), 1)?;
+        }
         let mut fatal = refused.iter();
         match fatal.find(|refused| needed.contains(&refused.function.address)) {
             Some(refused) => Err(Error::Hook {
@@ -326,6 +334,12 @@ fn looks_for_rules(place: &ModuleSymbols, memory: &GuestMemory) -> bool {
         let mut code = vec![0; range.end.saturating_sub(range.start).min(MOST_CODE) as usize];
         memory.read_bytes(range.start, &mut code).is_ok() && memmem::find(&code, &kind).is_some()
     })
+}
+
+/// Whether a function of this name ends an interpreter of a VM ([`vm::Description::ends_interpreter`]).
+fn ends_interpreter(name: &str) -> bool {
+    let mut all = Language::ALL.iter();
+    all.any(|one| !name.is_empty() && one.description().ends_interpreter == name)
 }
 
 /// Whether the process has loaded greenlet, which copies parts of a thread's stack to the heap and others in their

@@ -20,6 +20,8 @@ pub use seize::seize;
 pub(crate) use seize::{hear_ends, seize_within};
 pub use system_call::{AtSystemCall, Side, system_call};
 
+use crate::proc_file;
+use crate::threads::thread_ids;
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,13 +34,39 @@ const NT_X86_XSTATE: usize = 0x202;
 /// More bytes than the state of any processor has (AMX: 11 KB).
 const XSTATE_ROOM: usize = 16 * 1024;
 
-/// Whether two processes use one memory, as a process and its child do between vfork(2) and exec; true if the kernel does not tell
-/// (kcmp(2), Linux 3.5 with CONFIG_KCMP).
+/// Whether two processes use one memory, as a process and its child do between vfork(2) and exec; true if the kernel does not tell.
 pub fn share_memory(one: i32, other: i32) -> bool {
+    shares_memory(one, other).unwrap_or(true)
+}
+
+/// The same; `None` = the kernel does not tell: it has no kcmp(2) (Linux 3.5 with CONFIG_KCMP), a filter forbids the call, or one of them is
+/// gone.
+fn shares_memory(one: i32, other: i32) -> Option<bool> {
     const KCMP_VM: libc::c_long = 1;
     // SAFETY: kcmp(2) takes integers alone.
     let compared = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) };
-    compared <= 0
+    (compared >= 0).then_some(compared == 0)
+}
+
+/// Whether a child may use the memory of its parent (vfork). Where the kernel does not say it of both, a thread of the parent would be waiting
+/// in a system call that makes a process.
+pub fn may_share_memory(parent: i32, child: i32) -> bool {
+    shares_memory(parent, child).unwrap_or_else(|| makes_process(parent))
+}
+
+/// Whether a thread of a process is in a system call that makes a process, or this is not to be seen.
+fn makes_process(pid: i32) -> bool {
+    let makes = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
+    // One that has ended waits for nobody.
+    let threads = thread_ids(pid).unwrap_or_default();
+    threads.into_iter().any(|tid| {
+        let call = match proc_file::text(format!("/proc/{pid}/task/{tid}/syscall")) {
+            Ok(call) => call,
+            Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+        };
+        let number = call.split_ascii_whitespace().next();
+        number.is_some_and(|number| makes.iter().any(|known| number.parse() == Ok(*known)))
+    })
 }
 
 /// Sets what a stopped thread of ours is to report, in the place of what was asked when it was seized.

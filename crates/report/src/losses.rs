@@ -15,6 +15,7 @@ pub fn what(lost: Lost) -> What {
         Lost::Births | Lost::BirthsAndDeaths | Lost::BirthsInCount => What::Births,
         Lost::Rows => What::Rows,
         Lost::Sizes => What::Sizes,
+        Lost::Lines => What::Lines,
         Lost::Heap => What::Heap,
     }
 }

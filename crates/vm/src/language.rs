@@ -22,6 +22,9 @@ pub struct Description {
     /// The function that `main` calls when the VM is made and the script compiled. When it returns, the script has
     /// ended.
     pub entry: &'static str,
+    /// The function that ends an interpreter whose memory threads may still point to afterwards, where the VM leaves such pointers; empty = it
+    /// leaves none.
+    pub ends_interpreter: &'static str,
     /// The functions that give a library's C functions their names in the VM, when the library is loaded.
     pub definer: Definer,
     /// Symbols of the function that collects garbage, the likeliest first. Most are static: a stripped library has

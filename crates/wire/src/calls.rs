@@ -109,8 +109,9 @@ pub struct Calls {
     /// Lines that meet one of these tests, a bit each as in [`line_policy`], are passed over when the application's line is
     /// looked for.
     pub passed_over: u64,
-    /// Not 0: what leads to a thread's frames may be wrong or gone for a moment, because stacks are copied away under the VM
-    /// (greenlet) or because of its version (`vm::Reader::is_wary`). No pointer is followed then: what it leads to is copied by the kernel.
+    /// Not 0: what leads to a thread's frames may be wrong or gone, because stacks are copied away under the VM (greenlet), because of its
+    /// version (`vm::Reader::is_wary`), or because an interpreter has ended, when the agent writes it. No pointer is followed then: what it
+    /// leads to is copied by the kernel.
     pub wary: AtomicU64,
     /// 1 = the seccomp filters of all threads allow `process_vm_readv`, by which hooks copy what arguments lead to; 0 = nothing
     /// is copied.

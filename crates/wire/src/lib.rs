@@ -55,7 +55,7 @@ pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 37;
+pub const VERSION: u32 = 38;
 
 /// Limit of the pages of a process that are searched for an agent's header. Read-only anonymous mappings are few and small, except lancet's
 /// tables of hooks, which the kernel may merge with the agent's mapping above them: 60,000 hooks are 5,000 pages. The search must be long

@@ -12,6 +12,9 @@
 //! routine's own code (`routine::code::blocks`). What is not so simple, like `realloc`, goes by [`enter_at_once`] and [`leave_at_once`].
 //! [`enter`] and [`leave`] make what is missing.
 //!
+//! Where the line of a script is wanted ([`want::PLACE`]), each call that takes a block goes by [`enter`], because the line is read before the
+//! allocator runs: what `realloc` gives back may be the memory in which the VM notes its frames.
+//!
 //! Used by `call` and `quick`, and by `calls` when a session begins.
 
 mod book;
@@ -22,7 +25,10 @@ mod tests;
 
 use super::hooked::Hooked;
 use super::thread::thread;
-use super::{hooked::NO_VECTORS, pulse, ring, session, ticket};
+use super::{
+    hooked::{NO_VECTORS, wanted},
+    places, pulse, ring, session, ticket,
+};
 use crate::memory::copied::Copied;
 use crate::memory::follow::own_stack;
 use crate::memory::instruction::{add, increment};
@@ -39,7 +45,7 @@ use vm::Memory;
 use wire::calls::blocks::{
     Beside, Book, Effect, FIRST_WRAPPER, WRAPPERS, is_of, site_of, size_of_block, word,
 };
-use wire::calls::{Hook, Ring};
+use wire::calls::{Hook, Ring, want};
 
 /// Calls of a thread between two looks at the heartbeat.
 const LOOK_EVERY: u64 = 256;
@@ -55,6 +61,9 @@ type Books = (&'static Book, u64);
 #[inline(always)]
 pub fn enter_at_once(hook: &Hook, frame: &mut Frame, ring: &Ring) -> u64 {
     let (number, thread) = (session::number(), thread());
+    if wanted(hook) & want::PLACE != 0 {
+        return ASK;
+    }
     let Some(book) = book::now() else {
         return ASK;
     };
@@ -135,7 +144,11 @@ pub fn leave_at_once(hook: &Hook, frame: &Frame, ring: &Ring, block: u64) -> u64
     let Some(tally) = book::tally_at_once(book, thread, session) else {
         return ASK;
     };
-    let Some(site) = site_of_call(frame, |address| book::site_at_once(book, address)) else {
+    let site = match ticket::site(frame.ticket) {
+        None => site_of_call(frame, |address| book::site_at_once(book, address)),
+        known => known,
+    };
+    let Some(site) = site else {
         return ASK;
     };
     let Some(place) = book::word_at_once(book, block) else {
@@ -334,9 +347,24 @@ pub fn enter(hook: &Hook, frame: &mut Frame, found: Option<&'static Ring>) -> u6
             return 0;
         }
     }
-    match count_call(hook, frame, ring, number, (book, tally)) {
-        DONE => 1,
-        _ => 0,
+    if count_call(hook, frame, ring, number, (book, tally)) != DONE {
+        return 0;
+    }
+    if wanted(hook) & want::PLACE != 0 {
+        note_lines(book, frame, ring);
+    }
+    1
+}
+
+/// Notes in a call's ticket the site with the lines of the script that runs, if there are any.
+fn note_lines(book: &Book, frame: &mut Frame, ring: &Ring) {
+    let lines = places::of_block(ring);
+    if lines == 0 {
+        return;
+    }
+    if let Some(site) = site_of_call(frame, |address| book::site(book, address)) {
+        let site = book::site_with_lines(book, site, ring, lines);
+        ticket::keep_site(&mut frame.ticket, site);
     }
 }
 
@@ -382,7 +410,10 @@ pub fn leave(hook: &Hook, frame: &Frame, result: u64) {
         died(tally, known);
     }
     let born = block.and_then(|block| {
-        let site = site_of_call(frame, |address| book::site(book, address))?;
+        let site = match ticket::site(frame.ticket) {
+            None => site_of_call(frame, |address| book::site(book, address))?,
+            Some(known) => known,
+        };
         let place = book::word_for(book, block)?;
         let outermost = effect.is_outermost();
         Some((

@@ -1,7 +1,9 @@
 //! Handles functions that are hooked for ourselves: the loader's changes, functions that define functions of a script,
 //! and events that become notices. Used by `call`.
 
+use super::session::calls;
 use super::{loader, locks, notices};
+use core::sync::atomic::Ordering;
 use routine::Frame;
 use wire::calls::want;
 
@@ -13,6 +15,11 @@ pub const WAITING: u64 =
 pub fn before(wanted: u64) {
     if wanted & want::LOADER != 0 {
         loader::changed();
+    }
+    if wanted & want::ENDS_INTERPRETER != 0 {
+        // Its memory is given back after this, while the thread still points to it: what is allocated from then on, by a library's
+        // destructor for instance, would follow pointers in what others have been given.
+        calls().wary.store(1, Ordering::Relaxed);
     }
 }
 

@@ -58,6 +58,8 @@ struct Asker<'a> {
     calls: &'a Calls,
     /// The memory to read where the VM's notes of its frames may be wrong ([`Calls::wary`]).
     wary: Option<&'a Copied>,
+    /// A library's line is told only where all frames are known to be libraries', and a line without a path is none.
+    strict: bool,
 }
 
 /// Returns the lines of what runs on this thread ([`lines`]; 0 = none), and the tests of lines that the reported line passes.
@@ -66,32 +68,43 @@ pub fn current(ring: &Ring) -> (u32, u32) {
     if !script().is_there() {
         return (0, 0);
     }
-    here(ring)
+    here(ring, false)
 }
 
-fn here(ring: &Ring) -> (u32, u32) {
+/// The same for a block, whose lines are counted and not shown one by one: what is not known to be the application's line, or to be called by
+/// none, is no line.
+pub fn of_block(ring: &Ring) -> u32 {
+    if !script().is_there() {
+        return 0;
+    }
+    here(ring, true).0
+}
+
+fn here(ring: &Ring, strict: bool) -> (u32, u32) {
     if ring.has_block.load(Ordering::Relaxed) == 0 {
         return (0, 0);
     }
     let calls = session::calls();
     if calls.wary.load(Ordering::Relaxed) != 0 {
-        return here_wary(ring, calls);
+        return here_wary(ring, calls, strict);
     }
     look(Asker {
         ring,
         calls,
         wary: None,
+        strict,
     })
 }
 
 #[cold]
 #[inline(never)]
-fn here_wary(ring: &Ring, calls: &Calls) -> (u32, u32) {
+fn here_wary(ring: &Ring, calls: &Calls, strict: bool) -> (u32, u32) {
     let memory = Copied::from_here(ring);
     look(Asker {
         ring,
         calls,
         wary: Some(&memory),
+        strict,
     })
 }
 
@@ -163,6 +176,9 @@ impl Asker<'_> {
             // What could not be read may be the application.
             all_seen &= is_whole;
         }
+        if found == 0 && number & LIBRARY != 0 && self.strict && !all_seen {
+            return (0, 0);
+        }
         let nearest = self.told(nearest, None);
         let number = |known: u64| (known & NUMBER) as u32;
         let is_library = nearest & LIBRARY != 0;
@@ -204,8 +220,9 @@ impl Asker<'_> {
     fn words(&self, place: Place, code: Option<u64>) -> Option<Words> {
         let mut words = Words::default();
         script().describe(place, code, &mut words);
-        // With frames that may be wrong for a moment, a line without a path is no line.
-        (self.wary.is_none() || !words.path().is_empty()).then_some(words)
+        // With frames that may be wrong for a moment, a line without a path is no line, and neither is one of blocks that could not be read.
+        let needs_path = self.wary.is_some() || self.strict;
+        (!needs_path || !words.path().is_empty()).then_some(words)
     }
 
     /// Records the line of an entry if the reader does not know it yet, and returns its number; 0 = there was no room.

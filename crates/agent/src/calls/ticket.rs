@@ -12,7 +12,8 @@
 //! ```
 //!
 //! The ticket of a call that is counted in the guest is described in `wire::calls::ticket`, because the
-//! command reads it too.
+//! command reads it too. That of a call that takes a block has in the upper half of word 0 the number of its site, or 0, and in word 2 the word
+//! of the block that it gives back (`blocks`).
 
 use super::session::calls;
 use wire::calls::ticket::{COUNTED, ROW_AT};
@@ -53,6 +54,19 @@ pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
 pub fn quick(session: u32, ring: &Ring, ticks: u64) -> [u64; 3] {
     let ring = core::ptr::from_ref(ring).expose_provenance() as u64;
     [session.into(), ring | QUICK, ticks]
+}
+
+/// Keeps the number of the site of a call that takes a block.
+#[inline(always)]
+pub fn keep_site([first, ..]: &mut [u64; 3], site: u64) {
+    *first = *first & 0xffff_ffff | site << 32;
+}
+
+/// The number of the site of a call that takes a block, if it was kept.
+#[inline(always)]
+pub fn site([first, ..]: [u64; 3]) -> Option<u64> {
+    let site = first >> 32;
+    (site != 0).then_some(site)
 }
 
 /// The address of the ring of a call that went the short way.

@@ -27,11 +27,14 @@ pub struct Frame {
     pub method: Arc<str>,
 }
 
+/// In the place of a type: what was made is a block of the process's allocator ([`Unit::Block`]).
+pub const BLOCK: &str = "block";
+
 /// The objects of one type made at one place while we watched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteCount {
     /// Innermost first. Exactly one without `--stacks`; none when the VM made the object outside
-    /// any Ruby code. Of a block ([`Unit::Block`]) the native function.
+    /// any Ruby code. Of a [`BLOCK`] the native function, and behind it the script's line that was running, if that is known.
     pub frames: Vec<Arc<Frame>>,
     /// The name of the object's type.
     pub kind: Arc<str>,
@@ -190,6 +193,8 @@ pub enum Lost {
     Sizes,
     /// The heap at the end: it was counted from outside, or not completely.
     Heap,
+    /// Lines of scripts.
+    Lines,
 }
 
 /// One loss of a census.

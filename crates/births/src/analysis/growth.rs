@@ -173,5 +173,6 @@ fn rank(row: &GrowthRow, order: Order, intervals: usize) -> (Trend, [i64; 3]) {
         Order::Bytes => (none, [bytes, live, born]),
         Order::Born => (none, [born, live, bytes]),
         Order::Allocated => (none, [allocated, born, live]),
+        Order::Dead => (none, [born.saturating_sub(live), allocated, born]),
     }
 }

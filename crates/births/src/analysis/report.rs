@@ -34,6 +34,8 @@ pub struct Rest {
 pub struct Report {
     /// What makes a row.
     pub by: By,
+    /// Which rows come first.
+    pub order: Order,
     /// The rows, ordered and cut as asked: places first, then objects from before we came.
     pub rows: Vec<Row>,
     /// What was cut; `None` when nothing was.
@@ -79,9 +81,14 @@ impl Report {
         let total = rows.iter().map(|row| row.counts).sum();
         let old = rows.iter().filter(|row| row.before);
         let before = old.map(|row| row.counts).sum();
-        let cut = split(&mut rows, view.top, |row| row.counts.live >= view.min);
+        // What was there before has not been born meanwhile.
+        rows.retain(|row| !row.before || view.order != Order::Dead);
+        let cut = split(&mut rows, view.top, |row| {
+            view.figure(&row.counts) >= view.min
+        });
         Self {
             by: view.by,
+            order: view.order,
             rest: (!cut.is_empty()).then(|| Rest {
                 rows: cut.len(),
                 counts: cut.iter().map(|row| row.counts).sum(),
@@ -129,7 +136,9 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
         if site.internal && !view.internal {
             hidden += site.counts;
         } else {
-            *groups.entry((Key::of(site, view.by), false)).or_default() += site.counts;
+            *groups
+                .entry((Key::of(site, view.by, census.unit), false))
+                .or_default() += site.counts;
         }
     }
     for before in &census.before {
@@ -188,6 +197,7 @@ fn rank(counts: &Counts, order: Order, intervals: usize) -> (Trend, [u64; 3]) {
         live,
         bytes,
         allocated,
+        dead,
         ..
     } = *counts;
     let none = Trend::default();
@@ -197,5 +207,6 @@ fn rank(counts: &Counts, order: Order, intervals: usize) -> (Trend, [u64; 3]) {
         Order::Bytes => (none, [bytes, live, born]),
         Order::Born => (none, [born, live, bytes]),
         Order::Allocated => (none, [allocated, born, live]),
+        Order::Dead => (none, [dead, allocated, born]),
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::analysis::census::{Frame, SiteCount};
+use crate::analysis::census::{Counts, Frame, SiteCount, Unit};
 use languages::owner;
 use languages::owner::APP;
 
@@ -57,6 +57,8 @@ pub enum Order {
     Born,
     /// Most allocated bytes first, whether the objects still live or not.
     Allocated,
+    /// Most that were made while we watched and are dead first; objects from before we came are no rows.
+    Dead,
 }
 
 /// Which rows are added up: those of lines to rows of gems, and those of objects from before we came to one.
@@ -84,10 +86,20 @@ pub struct View {
     /// Which rows come first.
     pub order: Order,
     /// Rows of fewer living objects go into the remainder (in a growth: rows that changed by
-    /// fewer).
+    /// fewer; with [`Order::Dead`]: of fewer dead).
     pub min: u64,
     /// Limit of the rows, the others go into the remainder; `None` = all rows.
     pub top: Option<usize>,
+}
+
+impl View {
+    /// What of a row is compared with `min`.
+    pub fn figure(&self, counts: &Counts) -> u64 {
+        match self.order {
+            Order::Dead => counts.dead,
+            _ => counts.live,
+        }
+    }
 }
 
 impl Default for View {
@@ -123,6 +135,8 @@ pub enum Key {
         path: Option<Arc<str>>,
         /// The name of the method, or of the block.
         method: Arc<str>,
+        /// Of a native function that has taken a block: the script's line that was running, if that is known.
+        script: Option<Arc<Frame>>,
     },
     /// A file, with all its lines and types.
     File {
@@ -154,11 +168,21 @@ const NO_PLACE: &str = "(vm)";
 impl Key {
     /// Returns the key of a site in this view. Only [`By::Stack`] uses more than the innermost
     /// frame.
-    pub(crate) fn of(site: &SiteCount, by: By) -> Self {
+    pub(crate) fn of(site: &SiteCount, by: By, unit: Unit) -> Self {
+        let is_block = unit == Unit::Block;
         let frame = site.frames.first();
         let path = frame.map(|frame| frame.path.clone());
         let kind = site.kind.clone();
         match by {
+            // Of a block the line of the script, or where none ran the native function.
+            By::Line if is_block => match site.frames.get(1) {
+                Some(line) => Self::Line {
+                    path: Some(line.path.clone()),
+                    line: line.line,
+                    kind,
+                },
+                None => Self::of(site, By::Method, unit),
+            },
             By::Line => Self::Line {
                 path,
                 line: frame.map_or(0, |frame| frame.line),
@@ -167,6 +191,7 @@ impl Key {
             By::Method => Self::Method {
                 path,
                 method: frame.map_or_else(|| NO_PLACE.into(), |frame| frame.method.clone()),
+                script: is_block.then(|| site.frames.get(1).cloned()).flatten(),
             },
             By::File => Self::File { path },
             By::Gem => Self::Gem {
@@ -207,9 +232,18 @@ impl Key {
                 line: *line,
                 kind: kind.clone(),
             },
-            Self::Method { path, method } => Self::Method {
+            Self::Method {
+                path,
+                method,
+                script,
+            } => Self::Method {
                 path: path_of(path),
                 method: method.clone(),
+                script: script.as_deref().map(|line| {
+                    let path = short(&line.path).into();
+                    let line = line.clone();
+                    Arc::new(Frame { path, ..line })
+                }),
             },
             Self::File { path } => Self::File {
                 path: path_of(path),
@@ -241,10 +275,20 @@ impl fmt::Display for Key {
                 path: None, kind, ..
             } => write!(f, "{NO_PLACE}:{kind}"),
             Self::Method {
-                path: Some(path),
+                path,
                 method,
-            } => write!(f, "{method} ({path})"),
-            Self::Method { path: None, method } => f.write_str(method),
+                script,
+            } => {
+                f.write_str(method)?;
+                if let Some(path) = path {
+                    write!(f, " ({path})")?;
+                }
+                match script.as_deref() {
+                    Some(Frame { path, line: 0, .. }) => write!(f, ", from {path}"),
+                    Some(Frame { path, line, .. }) => write!(f, ", from {path}:{line}"),
+                    None => Ok(()),
+                }
+            }
             Self::File { path } => f.write_str(path.as_deref().unwrap_or(NO_PLACE)),
             Self::Gem { name } => f.write_str(name),
             Self::Type { kind } => f.write_str(kind),

@@ -2,10 +2,12 @@
 
 use super::{Event, Native, Shared};
 use crate::analysis::{Census, Loss, Lost};
+use crate::children::{Children, is_gone};
 use crate::watching::{Notice, Watching};
-use inject::image::Image;
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use process::error::{Error, Result};
+use process::ptrace::may_share_memory;
+use process::refusals::Program;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ const START_LOOK: Duration = Duration::from_millis(1);
 pub struct Attached {
     processes: Processes<Native>,
     shared: Shared,
+    /// With [`Shared::follow`] children are searched for.
+    children: Children,
     heard: Heard,
     begun: Instant,
 }
@@ -37,10 +41,11 @@ struct Heard {
 
 impl Attached {
     /// Returns an empty set of processes.
-    pub fn new(image: Image) -> Self {
+    pub fn new(shared: Shared) -> Self {
         Attached {
             processes: Processes::default(),
-            shared: Shared { image },
+            shared,
+            children: Children::default(),
             heard: Heard::default(),
             begun: Instant::now(),
         }
@@ -57,6 +62,7 @@ impl Attached {
             .start(command, how, &self.shared, &mut self.heard);
         let pid =
             started.map_err(|(NotStarted::Launch(error) | NotStarted::Watch(error))| error)?;
+        self.children.below(pid);
         self.heard.started = Some(pid);
         self.heard.watches.insert(pid, (1, Instant::now()));
         Ok(())
@@ -66,6 +72,43 @@ impl Attached {
     pub fn wait(&self, most: Duration) {
         let starting = self.processes.watched().any(|native| !native.counts());
         inject::tracee::wait_for_any(if starting { most.min(START_LOOK) } else { most });
+    }
+
+    fn open_one(&mut self, pid: i32) -> Result<()> {
+        let since = Instant::now();
+        self.processes.open(pid, &self.shared)?;
+        self.heard.watched += 1;
+        self.heard.watches.insert(pid, (self.heard.watched, since));
+        let mut opened = self.processes.watched();
+        if let Some(native) = opened.find(|native| native.pid() == pid) {
+            self.heard.notices.push(Notice::Opened {
+                pid,
+                counted: native.counted(),
+                forked: false,
+                took: since.elapsed(),
+                timing: native.timing(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Opens a child. What it has taken until now is not counted.
+    fn take_in(&mut self, parent: i32, pid: i32) {
+        let (since, program) = (Instant::now(), Program::of(pid));
+        let opened = match may_share_memory(parent, pid) {
+            true => Err(Error::NotAGuest {
+                pid,
+                reason: "it still uses its parent's memory (vfork), or may do so: a thread of its parent is making a process",
+            }),
+            false => self.open_one(pid),
+        };
+        match opened {
+            Err(error) if !is_gone(&error) => {
+                let given_up = self.children.refuse((pid, program), Some(error), since);
+                self.heard.notices.extend(given_up);
+            }
+            _ => self.children.settled(pid),
+        }
     }
 
     /// The exit code of the program that was started, once it has ended.
@@ -146,28 +189,23 @@ impl Observer<Native> for Heard {
 
 impl Watching for Attached {
     fn open(&mut self, pid: i32) -> Result<()> {
+        self.children.below(pid);
         if self.processes.contains(pid) {
             return Ok(());
         }
-        let since = Instant::now();
-        self.processes.open(pid, &self.shared)?;
-        self.heard.watched += 1;
-        self.heard.watches.insert(pid, (self.heard.watched, since));
-        let mut opened = self.processes.watched();
-        if let Some(native) = opened.find(|native| native.pid() == pid) {
-            self.heard.notices.push(Notice::Opened {
-                pid,
-                counted: native.counted(),
-                forked: false,
-                took: since.elapsed(),
-                timing: native.timing(),
-            });
-        }
-        Ok(())
+        self.open_one(pid)
     }
 
     fn poll(&mut self, _: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
+        if !self.shared.follow {
+            return;
+        }
+        let processes = &self.processes;
+        let is_open = |pid| processes.contains(pid);
+        for (parent, pid) in self.children.due(&mut self.heard.notices, is_open) {
+            self.take_in(parent, pid);
+        }
     }
 
     /// A look holds nobody, so it may be taken at any time.
@@ -184,6 +222,7 @@ impl Watching for Attached {
     }
 
     fn census(&mut self, _: bool) -> Vec<Census> {
+        self.heard.notices.extend(self.children.untold());
         for native in self.processes.watched_mut() {
             if !native.counts() {
                 continue;

@@ -1,6 +1,6 @@
 //! The life of a process whose blocks are counted: it is opened or started, libraries come and go, it ends or is left. Used by `native`.
 
-use super::{Event, Native, Shared, new, not_hooked};
+use super::{Event, Native, Shared, new, not_hooked, with_lines};
 use hooks::{Arrives, Options, Says, Tracing};
 use inject::lifecycle::{Observer, Stage, Turn, Watched, leave_past_events};
 use inject::tracee::{Happening, Tracee};
@@ -8,18 +8,23 @@ use process::error::{Error, Result};
 use process::stop::Ties;
 use std::convert::Infallible;
 use std::time::Duration;
+use wire::calls::line_policy;
 
 /// Bytes of a thread's ring, in which hooks that count blocks write nothing.
 const RING: u64 = 1 << 16;
+/// The same where they write lines of scripts: there is room for about two thousand of these, which are read ten times a second.
+const RING_OF_LINES: u64 = 1 << 18;
 /// How long a thread waits for room there; and without it none would wait at the process's end until it was looked at.
 const MOST_WAIT: Duration = Duration::from_millis(100);
 /// How long the process may stand still at once while hooks are set.
 const MAX_STOP: Duration = Duration::from_millis(10);
 
-fn options() -> Options {
+/// How a process is opened; `lines`: lines of scripts are told.
+fn options(lines: bool) -> Options {
     Options {
-        ring_size: RING,
+        ring_size: if lines { RING_OF_LINES } else { RING },
         most_wait: MOST_WAIT,
+        line_policy: line_policy::APPLICATION,
         max_stop: MAX_STOP,
         ..Options::default()
     }
@@ -42,6 +47,16 @@ impl Native {
                         return Ok(true);
                     }
                 }
+                // The VM is made: its frames can be read from now on.
+                Says::Script if ours && self.counts() && self.tells_lines => {
+                    let begun = self.tracing.script_begins().and_then(|()| self.set());
+                    if let Err(error) = begun
+                        && !error.is_left()
+                    {
+                        turn.tell(Event::Leaving(self.pid(), error.to_string()));
+                        self.to_leave = true;
+                    }
+                }
                 _ => {}
             }
             self.tracing.handled_notice(notice)?;
@@ -53,8 +68,13 @@ impl Native {
     fn follow(&mut self) -> Result<()> {
         // What is unloaded must have its names before.
         let _ = self.look();
+        let asked = self.asks_lines();
         let wrappers = &mut self.wrappers;
-        let wanted = |tracing: &Tracing| new(wrappers, tracing);
+        let wanted = |tracing: &Tracing| {
+            let mut wanted = new(wrappers, tracing);
+            with_lines(&mut wanted, asked);
+            wanted
+        };
         let refused = self.tracing.follow(wanted, Vec::new())?;
         self.lacking.extend(refused.iter().map(not_hooked));
         Ok(())
@@ -62,8 +82,9 @@ impl Native {
 
     /// Opens a program that stands at its exec, which goes on. Its blocks are counted when its loader has loaded its libraries.
     fn begin(mut tracee: Tracee, shared: &Shared) -> std::result::Result<Self, (Tracee, Error)> {
-        let mut native = match Tracing::at_exec(&mut tracee, &shared.image, options()) {
-            Ok(tracing) => Native::new(tracing),
+        let options = options(shared.lines);
+        let mut native = match Tracing::at_exec(&mut tracee, &shared.image, options) {
+            Ok(tracing) => Native::new(tracing, shared.lines),
             Err(error) => return Err((tracee, error)),
         };
         let is_led = native.tracing.arrives() == Arrives::AtThread;
@@ -119,7 +140,8 @@ impl Watched for Native {
     type Error = Error;
 
     fn open(pid: i32, shared: &Shared) -> Result<Self> {
-        let mut native = Native::new(Tracing::open(pid, &shared.image, options())?);
+        let tracing = Tracing::open(pid, &shared.image, options(shared.lines))?;
+        let mut native = Native::new(tracing, shared.lines);
         native.set()?;
         Ok(native)
     }

@@ -1,5 +1,9 @@
 //! `mem --native`: births, deaths and bytes by function, against a ledger that the program keeps itself (`fixtures/c/blocks.cpp`).
 
+mod family;
+mod scripts;
+mod totals;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,10 +60,12 @@ fn native(pid: i32) -> Command {
 }
 
 /// Starts what follows, with its report in this file.
-fn started(report: &Path) -> Command {
+fn started(report: &Path, options: &[&str]) -> Command {
     let mut command = lancet();
-    let options = ["mem", "--native", "--json", "-o"];
-    command.args(options).arg(report).arg("--");
+    command
+        .args(["mem", "--native", "--json", "-o"])
+        .arg(report);
+    command.args(options).arg("--");
     command
 }
 
@@ -353,7 +359,7 @@ fn a_started_program_is_counted_to_its_end() {
             return;
         };
         let report = folder.join(&format!("report-{number}"));
-        let mut command = started(&report);
+        let mut command = started(&report, &[]);
         command.arg(&program);
         let mut started = Guest::start("blocks", &mut command);
         started.expect("ready");
@@ -373,7 +379,7 @@ fn a_program_that_is_run_next_is_watched_anew() {
         return;
     };
     let report = folder.join("report");
-    let mut command = started(&report);
+    let mut command = started(&report, &[]);
     command.args(["sh", "-c", "exec \"$0\""]).arg(&program);
     let mut guest = Guest::start("blocks", &mut command);
     guest.expect("ready");
@@ -413,87 +419,4 @@ fn a_started_program_ends_as_it_would() {
         "{}",
         output.stderr
     );
-}
-
-/// Programs that keep 100 blocks of 10,000 bytes each round. That in Perl calls a function a few thousand deep, so that `realloc` moves what its
-/// VM notes of frames.
-const KEEPING: [(&str, &str, &str); 4] = [
-    (
-        "python3",
-        "keeps.py",
-        "import sys\nkept = []\nprint('ready', flush=True)\nfor line in sys.stdin:\n    if line == '\\n': break\n    for i in range(100):\n        kept.append(bytes(10000))\n    print('done', flush=True)\nprint('answer 42')\n",
-    ),
-    (
-        "ruby",
-        "keeps.rb",
-        "$stdout.sync = true\nkept = []\nputs 'ready'\nwhile line = $stdin.gets\n  break if line == \"\\n\"\n  100.times do\n    kept << 'x' * 10_000\n  end\n  puts 'done'\nend\nputs 'answer 42'\n",
-    ),
-    (
-        "perl",
-        "keeps.pl",
-        "$| = 1;\nmy @kept;\nprint \"ready\\n\";\nwhile (my $line = <STDIN>) {\n  last if $line eq \"\\n\";\n  for my $i (1..100) {\n    push @kept, 'x' x (10000 + $i);\n  }\n  eval 'sub deep { my $n = shift; $n ? 1 + deep($n - 1) : 0 } deep(4000) == 4000 or die';\n  die $@ if $@;\n  print \"done\\n\";\n}\nprint \"answer 42\\n\";\n",
-    ),
-    (
-        "php",
-        "keeps.php",
-        "<?php\n$kept = [];\necho \"ready\\n\";\nwhile (($line = fgets(STDIN)) !== false) {\n  if ($line == \"\\n\") break;\n  for ($i = 0; $i < 100; $i++) {\n    $kept[] = str_repeat('x', 10000 + $i);\n  }\n  echo \"done\\n\";\n}\necho \"answer 42\\n\";\n",
-    ),
-];
-
-/// All blocks and bytes that were taken.
-fn taken(report: &str) -> [i64; 2] {
-    let mut taken = [0; 2];
-    for record in report.lines() {
-        let record: Value = serde_json::from_str(record).expect("JSON");
-        if record["record"] == "row" {
-            taken[0] += record["born"].as_i64().expect("a number");
-            taken[1] += record["allocated"].as_i64().expect("a number");
-        }
-    }
-    taken
-}
-
-/// Blocks of interpreters are counted, of one that runs and of one that is started, and none notices.
-#[test]
-fn interpreters_are_counted() {
-    let folder = TempDir::new("native-interpreters");
-    for (interpreter, name, text) in KEEPING {
-        if !installed(interpreter) {
-            skip("native", format!("no {interpreter}"));
-            continue;
-        }
-        let script = folder.join(name);
-        std::fs::write(&script, text).expect("a file");
-        let keeps = |mut command: Command| {
-            // PHP takes small blocks from chunks of its own, unless it is told not to.
-            let guest = Guest::start(name, command.arg(&script).env("USE_ZEND_ALLOC", "0"));
-            guest.expect("ready");
-            guest
-        };
-        let mut guest = keeps(Command::new(interpreter));
-        let watch = Watch::open(native(guest.pid));
-        guest.tell("round");
-        guest.expect("done");
-        let output = watch.interrupt();
-        assert_eq!(output.code(), 0, "{name}: {}", output.stderr);
-        guest.tell("");
-        guest.ends_with("answer 42");
-        let report = folder.join("report");
-        let mut command = started(&report);
-        command.arg(interpreter);
-        let mut started = keeps(command);
-        started.tell("round");
-        started.expect("done");
-        started.tell("");
-        started.ends_with("answer 42");
-        let report = std::fs::read_to_string(&report).expect("a report");
-        for (how, report) in [("running", &output.stdout), ("started", &report)] {
-            let [born, bytes] = taken(report);
-            let whole = born >= 100 && bytes >= 1_000_000;
-            assert!(
-                whole,
-                "{name}, {how}: {born} blocks of {bytes} bytes: {report}"
-            );
-        }
-    }
 }

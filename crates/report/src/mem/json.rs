@@ -165,8 +165,13 @@ fn subject(key: &Key) -> Subject<'_> {
             of.place = path.as_deref().map(|path| Place::new(path, *line, ""));
             of.kind = Some(kind);
         }
-        Key::Method { path, method } => {
+        Key::Method {
+            path,
+            method,
+            script,
+        } => {
             of.place = path.as_deref().map(|path| Place::new(path, 0, &**method));
+            of.script = script.as_deref().map(call);
         }
         Key::File { path } => of.place = path.as_deref().map(|path| Place::new(path, 0, "")),
         Key::Gem { name } => of.gem = Some(name),

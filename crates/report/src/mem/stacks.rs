@@ -164,7 +164,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    use births::analysis::{By, Rest, Row};
+    use births::analysis::{By, Order, Rest, Row};
 
     use super::*;
 
@@ -201,6 +201,7 @@ mod tests {
         };
         let report = Report {
             by: By::Stack,
+            order: Order::Live,
             rows: vec![
                 row(of(frames), false),
                 row(of(Vec::new()), false),

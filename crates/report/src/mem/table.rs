@@ -4,13 +4,15 @@
 //! A table is a head line (who, which Ruby, how long), the rows, a remainder so that the totals
 //! agree, the totals, and a foot that says what the look cost the guest and what was lost.
 
+mod temporary;
 mod vm_memory;
 
 use std::io;
 use std::sync::Arc;
 
 use births::analysis::{
-    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Unit, Verdict, leaks,
+    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Order, Report, Trend, Unit, Verdict,
+    leaks,
 };
 
 use super::label::{label, label_of_key, short};
@@ -42,6 +44,9 @@ pub fn write(
     report: &Report,
     style: &Style,
 ) -> io::Result<()> {
+    if report.order == Order::Dead {
+        return temporary::write(out, census, report, style);
+    }
     let watched = format!("{}, watched for {}", subject(census), span(census.seconds));
     head(out, &watched, style)?;
     judged(out, census, report.verdict.as_ref(), style)?;
@@ -153,6 +158,7 @@ pub fn write_growth(
 pub fn title(by: By, unit: Unit) -> &'static str {
     match by {
         By::Method if unit == Unit::Block => "function (file)",
+        By::Line if unit == Unit::Block => "file:line:block, or function (file)",
         By::Line => "file:line:Type",
         By::Method => "method (file)",
         By::File => "file",

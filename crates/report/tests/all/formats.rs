@@ -2,6 +2,7 @@
 
 mod calls;
 pub mod guests;
+mod temporary;
 
 use std::cell::RefCell;
 use std::io::{self, Write};

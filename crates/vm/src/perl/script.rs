@@ -18,6 +18,8 @@ pub(crate) static DESCRIPTION: Description = Description {
     // The loop that runs operations (`run.c`), with and without threads.
     mark: "Perl_runops_standard",
     entry: "perl_run",
+    // `perl_free` gives the memory back, and the thread's key still has its address (`perlmain.c`, `thread.h`).
+    ends_interpreter: "perl_destruct",
     // `DynaLoader` and `XSLoader` call `boot_` and the library's name.
     definer: Definer::Prefix("boot_"),
     // Perl counts references.
@@ -120,6 +122,19 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
             }
         }
         true
+    }
+
+    fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
+        self.over(memory).nearest(thread)
+    }
+
+    fn outward_wary(
+        &self,
+        memory: &impl Memory,
+        thread: OwnThread,
+        each: &mut impl FnMut(ScriptPoint, u64) -> bool,
+    ) -> bool {
+        self.over(memory).outward(thread, each)
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {

@@ -15,6 +15,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     ignores_case: true,
     mark: "module_registry",
     entry: "php_execute_script",
+    ends_interpreter: "",
     // `dl` ends with it.
     definer: Definer::Function("zend_startup_module_ex"),
     // `Zend/zend_gc.c`; exported.

@@ -17,6 +17,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     ignores_case: false,
     mark: "_PyRuntime",
     entry: "Py_RunMain",
+    ends_interpreter: "",
     // The import system calls it for each module of C, when its name is in `sys.modules`.
     definer: Definer::Function("PyModule_ExecDef"),
     // `Modules/gcmodule.c`, since 3.13 `Python/gc.c`.

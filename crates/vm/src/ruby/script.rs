@@ -17,6 +17,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     ignores_case: false,
     mark: "ruby_version",
     entry: "ruby_run_node",
+    ends_interpreter: "",
     // `dln_load` calls `Init_` and the library's name.
     definer: Definer::Prefix("Init_"),
     // `gc.c`, since 3.4 `gc/default/default.c`.

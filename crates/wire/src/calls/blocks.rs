@@ -67,6 +67,8 @@ pub const GRAINS: usize = 3;
 
 /// Numbers of sites: 0 is none's.
 pub const SITES: usize = 1 << 16;
+/// Sites beyond so many get no line of a script, so that functions are told apart whatever scripts do: three quarters of all numbers.
+pub const LINED_SITES: u64 = SITES as u64 / 4 * 3;
 /// Wrappers that can be told.
 pub const WRAPPERS: usize = 16;
 /// The number that addresses in the first wrapper have instead of a site's; those of the others follow.
@@ -95,8 +97,10 @@ pub struct Book {
     pub listed: AtomicU64,
     /// How many tallies are used in this session.
     pub tallied: AtomicU64,
+    /// Blocks that are noted without the line of the script that ran, because there was no number for a site with it.
+    pub unlined: AtomicU64,
     /// What fills the page.
-    pub unused: [u64; crate::PAGE / 8 - 5],
+    pub unused: [u64; crate::PAGE / 8 - 6],
     /// Addresses of all tables.
     pub list: [AtomicU64; LISTED],
     /// Addresses of the [`Beside`] of each thread, by the place of its ring; 0 = none yet, [`IN_VAIN`] = there was no memory for it.
@@ -106,9 +110,47 @@ pub struct Book {
     /// Sites by hash of the address that their calls return to: that address in the upper 48 bits, the number in the others; 0 = free. What
     /// is from here on is of one session.
     pub found: [AtomicU64; FOUND],
-    /// The address that calls of a site return to, by number.
+    /// Addresses of the rings whose numbers of script lines are in `addresses` ([`lined`]); 0 = free. An open-addressed table.
+    pub tellers: [AtomicU64; TALLIES],
+    /// The address that calls of a site return to, by number; or, of a site with a script's line, what [`lined`] makes.
     pub addresses: [AtomicU64; SITES],
 }
+
+/// Bit of a number in the place of an address, of which no code of a program has it: the site is another one with a script's line.
+const LINED: u64 = 1 << 47;
+/// Bits of a line's number.
+const LINE_BITS: u32 = 13;
+/// In a line's number: no line is the application's, and the number is that of the nearest line of a library.
+const OF_NO_APPLICATION: u64 = 1 << (LINE_BITS - 1);
+
+/// What stands for a site, the place in [`Book::tellers`] of the ring whose line it is, and the lines that the ring has numbered
+/// ([`lines`](super::lines)).
+#[inline]
+pub const fn lined(site: u64, teller: u64, lines: u32) -> u64 {
+    let line = match super::event_line(lines) {
+        super::NO_APPLICATION => OF_NO_APPLICATION | super::library_line(lines) as u64,
+        line => line as u64,
+    };
+    let line = line & ((1 << LINE_BITS) - 1);
+    LINED | (site % SITES as u64) << 25 | (teller % TALLIES as u64) << LINE_BITS | line
+}
+
+/// The site, teller and lines of what [`lined`] has made; `None` = it is an address.
+#[inline]
+pub const fn of_lined(address: u64) -> Option<(u64, usize, u32)> {
+    if address & LINED == 0 {
+        return None;
+    }
+    let line = address & (OF_NO_APPLICATION - 1);
+    let lines = match address & OF_NO_APPLICATION {
+        0 => line as u32,
+        _ => super::lines(super::NO_APPLICATION, line as u32),
+    };
+    let teller = (address >> LINE_BITS) as usize % TALLIES;
+    Some(((address >> 25) % SITES as u64, teller, lines))
+}
+
+const _: () = assert!(TALLIES == 1 << (25 - LINE_BITS) && super::NO_APPLICATION < 1 << 12);
 
 /// Threads that can have a tally: as many as there are places for rings.
 pub const TALLIES: usize = 4096;
@@ -334,6 +376,23 @@ mod tests {
             assert!(words.is_multiple_of(crate::PAGE as u64));
         }
         assert!(MARKS.is_multiple_of(crate::PAGE as u64));
+    }
+
+    #[test]
+    fn a_site_with_a_line_is_told_from_an_address() {
+        let beside = crate::calls::lines(crate::calls::NO_APPLICATION, 77);
+        for (site, teller, lines) in [(1, 0, 5), (65_535, 4095, 4094), (9, 12, beside)] {
+            assert_eq!(
+                of_lined(lined(site, teller, lines)),
+                Some((site, teller as usize, lines))
+            );
+        }
+        // The nearest line beside the application's is left away.
+        assert_eq!(
+            of_lined(lined(3, 4, crate::calls::lines(8, 9))),
+            Some((3, 4, 8))
+        );
+        assert_eq!(of_lined(0x7fff_ffff_f000), None);
     }
 
     #[test]

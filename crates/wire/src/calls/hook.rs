@@ -181,10 +181,13 @@ pub mod want {
     pub const LOCKS: u64 = 1 << 38;
     /// The same of `syscall`, whose first argument is the number of the system call.
     pub const LOCKS_BY_NUMBER: u64 = 1 << 39;
+    /// The function ends an interpreter, to which threads may still point: from now on nothing is followed that the VM notes
+    /// ([`Calls::wary`](super::super::Calls::wary)).
+    pub const ENDS_INTERPRETER: u64 = 1 << 40;
     /// What a user may want.
     pub const EVENTS: u64 = ENTRY | RETURN | COUNT;
     /// What lancet itself wants, whatever the user wants.
-    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK | ENDS_INTERPRETER;
     /// What is reported by a notice.
     pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS | LOCKS | LOCKS_BY_NUMBER;
 }

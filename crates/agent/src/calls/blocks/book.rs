@@ -1,19 +1,21 @@
 //! The book that all threads share: sites, the words of blocks, and where each thread's rows are. It is made, and grows, without a lock: who comes
 //! second uses what the first has made. Used by `blocks`.
 
-use super::memory::{PAGE_BYTES, charge, empty, give_back, map, shared, unmap};
+use super::memory::{PAGE_BYTES, charge, empty, give_back, is_half_free, map, shared, unmap};
 use crate::calls::session::calls;
 use crate::memory::follow::ours;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use routine::room::place;
 use wire::calls::blocks::{
-    Beside, Book, FIRST_WRAPPER, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LISTED, MARKS,
-    NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place, is_of,
-    table_bytes,
+    Beside, Book, FIRST_WRAPPER, FORGOTTEN, FOUND, GRAINS, IN_VAIN, LEAST_GRAIN, LINED_SITES,
+    LISTED, MARKS, NEAR_PLACES, PAGE_SHIFT, REGION_SHIFT, Row, SITES, TALLY_BYTES, first_place,
+    is_of, lined, of_lined, table_bytes,
 };
 use wire::calls::{RINGS, Ring};
 
+/// Places in which a ring's is looked for, at each call.
+const MOST_STEPS: usize = 64;
 /// How far a site's number is below the address in its place.
 const ADDRESS_AT: u32 = 16;
 /// Numbers of sites whose rows are in one page.
@@ -162,6 +164,30 @@ pub fn site(book: &Book, address: u64) -> Option<u64> {
     None
 }
 
+/// The number of a site with the lines of a script that this ring has numbered. If there is none left for that, it is the site's own, and that
+/// is counted.
+pub fn site_with_lines(book: &Book, site: u64, ring: &Ring, lines: u32) -> u64 {
+    let teller = teller(book, core::ptr::from_ref(ring).addr() as u64);
+    let known = teller.and_then(|teller| self::site(book, lined(site, teller as u64, lines)));
+    known.unwrap_or_else(|| {
+        book.unlined.fetch_add(1, Ordering::Relaxed);
+        site
+    })
+}
+
+/// The place of a ring in [`Book::tellers`], which it gets if it has none; `None` = there are so many that its search would be long.
+fn teller(book: &Book, ring: u64) -> Option<usize> {
+    let first = place(ring);
+    (0..MOST_STEPS)
+        .map(|step| (first + step) % RINGS)
+        .find(|at| {
+            let entry = &book.tellers[*at];
+            let order = Ordering::Relaxed;
+            let known = entry.load(order);
+            known == ring || known == 0 && entry.compare_exchange(0, ring, order, order).is_ok()
+        })
+}
+
 fn new_number(book: &Book, address: u64) -> Option<u64> {
     let is_in = |[from, to]: &[AtomicU64; 2]| {
         (from.load(Ordering::Relaxed)..to.load(Ordering::Relaxed)).contains(&address)
@@ -170,7 +196,13 @@ fn new_number(book: &Book, address: u64) -> Option<u64> {
         return Some((FIRST_WRAPPER + number) as u64);
     }
     let sites = book.sites.load(Ordering::Relaxed);
-    if sites >= FIRST_WRAPPER as u64 - 1 {
+    // Functions are told apart, and threads have rows for them, when lines are not told any more.
+    let most = match of_lined(address) {
+        None => FIRST_WRAPPER as u64 - 1,
+        Some(_) if !is_half_free() => return None,
+        Some(_) => LINED_SITES,
+    };
+    if sites >= most {
         return None;
     }
     if (sites + 1).is_multiple_of(ROWS) {
@@ -352,6 +384,7 @@ pub(super) fn forget_part(book: &Book, part: usize) -> u64 {
         book.era.fetch_add(1, Ordering::Relaxed);
         book.sites.store(0, Ordering::Relaxed);
         book.tallied.store(0, Ordering::Relaxed);
+        book.unlined.store(0, Ordering::Relaxed);
         let at = core::ptr::from_ref(book).addr() + offset_of!(Book, found);
         return empty(at as u64, OF_SITES);
     }

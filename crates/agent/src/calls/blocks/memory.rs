@@ -15,6 +15,13 @@ pub fn charge(bytes: u64) -> Option<()> {
     within(&blocks.taken, blocks.most.load(Ordering::Relaxed), bytes)
 }
 
+/// Whether less than half of what may be touched is.
+pub fn is_half_free() -> bool {
+    let blocks = &calls().blocks;
+    let order = Ordering::Relaxed;
+    blocks.taken.load(order) < blocks.most.load(order) / 2
+}
+
 /// Takes back what [`charge`] has counted.
 pub fn give_back(bytes: u64) {
     less(&calls().blocks.taken, bytes);

@@ -1,22 +1,23 @@
 //! The book as several threads use it, and a thread's rows.
 
 use super::book::{
-    PARTS, beside, forget_part, forget_thread, row, site, site_at_once, take, tally_at_once,
-    word_at_once, word_for,
+    PARTS, beside, forget_part, forget_thread, row, site, site_at_once, site_with_lines, take,
+    tally_at_once, word_at_once, word_for,
 };
 use super::memory::within;
 use super::{Born, died};
+use crate::calls::ring::fixture::Own;
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::place;
 use std::collections::BTreeSet;
 use std::vec::Vec;
-use wire::calls::RINGS;
 use wire::calls::blocks::{
-    Book, FIRST_WRAPPER, IN_VAIN, MARKS, REGION_SHIFT, SITES, TALLY_BYTES, size_of_block,
-    table_bytes, word,
+    Book, FIRST_WRAPPER, IN_VAIN, LINED_SITES, MARKS, REGION_SHIFT, SITES, TALLY_BYTES,
+    size_of_block, table_bytes, word,
 };
+use wire::calls::{RINGS, lines};
 
 /// A book of the test's own, with this grain. It stays, as the agent's do.
 fn book_of(grain: u64) -> &'static Book {
@@ -92,6 +93,30 @@ fn sites_come_to_an_end() {
     assert!(!numbers.contains(&0) && numbers.last() < Some(&(FIRST_WRAPPER as u64)));
     // Those that have one keep it.
     assert!(site(book, address(0)).is_some());
+}
+
+/// Scripts have any number of lines. When sites with them come to an end, what is told apart is functions alone.
+#[test]
+fn sites_with_lines_come_to_an_end_first() {
+    let (book, own) = (book(), Own::new(1 << 12));
+    let mut functions = BTreeSet::new();
+    let mut with_lines = BTreeSet::new();
+    for at in 0..13 {
+        let function = site(book, address(at)).expect("a number");
+        functions.insert(function);
+        with_lines.extend((1..=4000).map(|line| {
+            let known = site_with_lines(book, function, own.ring(), lines(line, 0));
+            assert_eq!(
+                known,
+                site_with_lines(book, function, own.ring(), lines(line, 0))
+            );
+            known
+        }));
+    }
+    let told = with_lines.difference(&functions).count() as u64;
+    assert!((LINED_SITES - 13..=LINED_SITES).contains(&told), "{told}");
+    assert_eq!(book.unlined.load(Ordering::Relaxed), 2 * (13 * 4000 - told));
+    assert!(site(book, address(99)).is_some());
 }
 
 /// Blocks 32 bytes apart have words of their own, in one table whoever makes it.

@@ -11,6 +11,7 @@ fn asker(own: &Own) -> Asker<'_> {
         ring: own.ring(),
         calls: session::calls(),
         wary: None,
+        strict: false,
     }
 }
 

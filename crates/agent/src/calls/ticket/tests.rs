@@ -26,6 +26,17 @@ fn the_short_way_names_its_ring() {
     assert_eq!(ring_and_lines(ticket), (own.address(), 0));
 }
 
+/// A call that takes a block keeps its site beside its session.
+#[test]
+fn a_call_that_takes_a_block_keeps_its_site() {
+    let own = Own::new(1 << 12);
+    let mut ticket = quick(5, own.ring(), 123);
+    assert_eq!(site(ticket), None);
+    keep_site(&mut ticket, 65_000);
+    assert_eq!((session(ticket), site(ticket)), (5, Some(65_000)));
+    assert_eq!((quick_ring(ticket), ticket[2]), (Some(own.address()), 123));
+}
+
 /// Neither a packed ticket nor a counted one is taken for one of the short way.
 #[test]
 fn only_the_short_way_is_quick() {

@@ -36,11 +36,10 @@ impl Guests {
     /// Opens what the command line names. A single process that cannot be opened is an error; of
     /// several, those that can are. With `on_screen`, talk waits until the end.
     pub fn open(args: &MemArgs, on_screen: bool) -> anyhow::Result<Self> {
-        let image = Image::parse(AGENT)?;
         let mut guests = Guests {
             attached: match args.native {
-                true => Box::new(native::attached::Attached::new(image)),
-                false => Box::new(Attached::new(image, args.options())),
+                true => Box::new(native::attached::Attached::new(args.native()?)),
+                false => Box::new(Attached::new(Image::parse(AGENT)?, args.options())),
             },
             collect: args.gc(),
             budget: args.options().budget,

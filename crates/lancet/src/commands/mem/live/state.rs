@@ -67,7 +67,7 @@ impl State {
             sort: match view.order {
                 Order::Growth => Sort::Growth,
                 Order::Bytes | Order::Allocated => Sort::Bytes,
-                Order::Live | Order::Born => Sort::Live,
+                Order::Live | Order::Born | Order::Dead => Sort::Live,
             },
             // How many rows there is room for is the screen's to say.
             view: View { top: None, ..view },

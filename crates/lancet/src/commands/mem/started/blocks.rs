@@ -5,12 +5,10 @@ use std::time::Duration;
 use births::analysis::Census;
 use births::native::attached::Attached;
 use births::watching::{Notice, Watching};
-use inject::Image;
 use process::Error;
 
 use super::super::MemArgs;
 use super::program::{Heard, Started};
-use crate::agent::AGENT;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
 
@@ -28,7 +26,7 @@ pub struct Blocks {
 impl Blocks {
     /// Starts the program.
     pub fn start(args: &MemArgs) -> anyhow::Result<Self> {
-        let mut attached = Attached::new(Image::parse(AGENT)?);
+        let mut attached = Attached::new(args.native()?);
         attached.start(&args.program).map_err(explain)?;
         Ok(Blocks {
             attached,
