@@ -37,7 +37,7 @@ use crate::live::open::{Live, Look};
 use frame::{Known, MOST_FRAMES};
 use sampled::frames;
 use threads::{Did, Threads};
-use waits::{ENTRY, Wait, Waits};
+use waits::{ENTRY, Sleep, Wait, Waits};
 
 /// The samples of many looks.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +103,16 @@ impl Profile {
         let interpreters = live.interpreters();
         self.queued += look.queued.len() as u64;
         self.waits.begin(pid);
+        let sleep = |number: usize| {
+            let (stack, wait) = (&look.stacks[number], waits(number)?);
+            let frames = frames(live.modules(), &interpreters, stack);
+            Some(Sleep {
+                tid: stack.thread.tid,
+                began: stack.state.as_ref()?.began,
+                frames: waits::waiting(frames),
+                wait,
+            })
+        };
         let threads = look.stacks.iter().enumerate();
         // Of a thread that woke up in the look and fell asleep again there are two stacks.
         let mut slept_twice = HashSet::new();
@@ -119,13 +129,10 @@ impl Profile {
             match stack.thread.activity {
                 _ if stopped => self.slept += 1,
                 // Nothing else tells what it is doing by the next look.
-                _ if is_late && !is_kept && sleeps => {
-                    if let Some(wait) = waits(number) {
-                        let frames = frames(live.modules(), &interpreters, stack);
-                        let frames = waits::waiting(frames);
-                        self.waits.add_late(tid, name.to_owned(), frames, wait);
-                    }
-                }
+                _ if is_late && !is_kept && sleeps => match sleep(number) {
+                    Some(sleep) => self.waits.add_late(name.to_owned(), sleep),
+                    None => self.slept += 1,
+                },
                 activity if is_kept || activity != Activity::Ran && sleeps => {
                     self.slept += 1;
                     // What it does, and where, was found out when it was read.
@@ -134,11 +141,7 @@ impl Profile {
                     } else {
                         None
                     };
-                    let is_at_work = again.or_else(|| {
-                        let wait = waits(number)?;
-                        let frames = frames(live.modules(), &interpreters, stack);
-                        Some(self.waits.add(tid, waits::waiting(frames), wait))
-                    });
+                    let is_at_work = again.or_else(|| Some(self.waits.add_sleep(sleep(number)?)));
                     if is_at_work == Some(true) {
                         self.threads.add(name, Did::Waited, 1);
                     }

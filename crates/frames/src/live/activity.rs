@@ -6,6 +6,9 @@
 //! say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a `futex`
 //! the C library stores the owner of the lock (`owners`).
 
+use std::collections::HashSet;
+
+use process::snapshot::Activity;
 use process::wait::Wait;
 
 use super::loaded::Loaded;
@@ -166,11 +169,44 @@ pub fn lock(stacks: &[Stack], number: usize) -> Option<Lock> {
     is_lock.then_some(Lock::Library(held.what, wait.futex?.word))
 }
 
+/// Returns the threads that wait for a lock of which a holder is known.
+pub(super) fn with_holders(stacks: &[Stack]) -> HashSet<i32> {
+    let vms = stacks.iter().filter_map(vm);
+    let holds: HashSet<u64> = vms.flat_map(|vm| vm.holds.iter().copied()).collect();
+    let by_vm = |vm: &VmThread| {
+        let is_held = vm.may_want.is_some_and(|mutex| holds.contains(&mutex));
+        is_held || vm.wants.is_some() || vm.turn == Turn::Waits
+    };
+    let is_held = |stack: &&Stack| {
+        let held = stack.state.as_ref().and_then(|state| state.held.as_ref());
+        held.is_some_and(|held| held.what != What::End) || vm(stack).is_some_and(by_vm)
+    };
+    let with = stacks.iter().filter(is_held);
+    with.map(|stack| stack.thread.tid).collect()
+}
+
+/// Whether a stack is what is known last of its thread. One that fell asleep while others were read has two in a look: as it ran, or slept
+/// before, and as it sleeps now.
+fn is_latest(stacks: &[Stack], number: usize) -> bool {
+    let order = |at: usize| (stacks[at].thread.activity != Activity::Ran, at);
+    let is_later = |at: &usize| is_same(stacks, number, *at) && order(*at) > order(number);
+    stacks[number].parked.is_none() && !(0..stacks.len()).any(|at| is_later(&at))
+}
+
+/// Whether two stacks are of the same thread.
+fn is_same(stacks: &[Stack], one: usize, other: usize) -> bool {
+    let [one, other] = [one, other].map(|at| &stacks[at]);
+    let are_threads = one.parked.is_none() && other.parked.is_none();
+    are_threads && one.thread.tid == other.thread.tid
+}
+
 /// The same by the data of its VM.
 fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     let own = vm(stacks.get(number)?)?;
+    // What the thread itself did before says nothing of what it waits for now.
+    let is_other = |at: usize| !is_same(stacks, at, number) && is_latest(stacks, at);
     let other = |is_it: &dyn Fn(&VmThread) -> bool| {
-        (0..stacks.len()).find(|&at| at != number && vm(&stacks[at]).is_some_and(is_it))
+        (0..stacks.len()).find(|&at| vm(&stacks[at]).is_some_and(is_it) && is_other(at))
     };
     stacks[number].state.as_ref()?.wait.as_ref()?;
     if let Some(mutex) = own.wants {
@@ -179,7 +215,7 @@ fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     // Python's `Lock` is not reentrant, so its holder may be the thread itself.
     let is_holder = |at: &usize| {
         let holds = |mutex| vm(&stacks[*at]).is_some_and(|vm| vm.holds.contains(&mutex));
-        own.may_want.is_some_and(holds)
+        own.may_want.is_some_and(holds) && (*at == number || is_other(*at))
     };
     if let Some(holder) = (0..stacks.len()).find(is_holder) {
         return Some((Until::Unlocked, holder));
@@ -201,8 +237,12 @@ fn by_the_c_library(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     let Owner::Thread(tid) = held.owner else {
         return None;
     };
-    let is_it = |stack: &Stack| stack.parked.is_none() && stack.thread.tid == tid;
-    let owner = stacks.iter().position(is_it)?;
+    let is_own = stacks[number].thread.tid == tid;
+    let is_it = |at: &usize| stacks[*at].thread.tid == tid && is_latest(stacks, *at);
+    let owner = match is_own {
+        true => number,
+        false => (0..stacks.len()).find(is_it)?,
+    };
     let until = match held.what {
         What::End => Until::Ended,
         what => Until::Released(what),
@@ -225,7 +265,8 @@ impl Stack {
 mod tests {
     use super::*;
     use crate::live::scripts::Placement;
-    use process::snapshot::Thread;
+    use crate::live::state::Held;
+    use process::snapshot::{Thread, UnwindContext};
 
     fn script(path: &str, name: &str) -> Script {
         Script {
@@ -238,6 +279,82 @@ mod tests {
         }
     }
 
+    fn thread(tid: i32, activity: Activity, vm: VmThread, sleeps: bool) -> Stack {
+        let context = UnwindContext::default();
+        let mut thread = Thread::on_processor(1, tid, context, 0..0);
+        thread.activity = activity;
+        let state = State {
+            wait: sleeps.then(Wait::default),
+            vm: Some(vm),
+            ..State::default()
+        };
+        Stack {
+            state: Some(state),
+            ..Stack::empty(&thread)
+        }
+    }
+
+    /// Thread 7 had the mutex as it ran, and sleeps for it now, when 8 has it, which ran without it.
+    #[test]
+    fn a_thread_is_not_held_up_by_what_it_held_itself_as_it_ran() {
+        let holds = |holds: &[u64]| VmThread {
+            holds: holds.to_vec(),
+            ..VmThread::default()
+        };
+        let ran = |tid, vm| thread(tid, Activity::Ran, vm, false);
+        let sleeps = |tid, vm| thread(tid, Activity::Slept, vm, true);
+        let wants = VmThread {
+            wants: Some(16),
+            ..VmThread::default()
+        };
+        let may_want = VmThread {
+            may_want: Some(16),
+            ..VmThread::default()
+        };
+        for waits in [wants.clone(), may_want] {
+            let stacks = [sleeps(7, waits.clone()), ran(7, holds(&[16]))];
+            assert_eq!(waits_for(&stacks, 0), None);
+            let of_holder = [
+                stacks[0].clone(),
+                stacks[1].clone(),
+                ran(8, holds(&[])),
+                sleeps(8, holds(&[16])),
+            ];
+            assert_eq!(waits_for(&of_holder, 0), Some((Until::Unlocked, 3)));
+            // What 8 held as it ran, and holds no more.
+            let released = [
+                stacks[0].clone(),
+                sleeps(8, holds(&[])),
+                ran(8, holds(&[16])),
+            ];
+            assert_eq!(waits_for(&released, 0), None);
+        }
+        // Python's `Lock`, locked twice.
+        let twice = VmThread {
+            may_want: Some(16),
+            ..holds(&[16])
+        };
+        let stacks = [sleeps(7, twice)];
+        assert_eq!(waits_for(&stacks, 0), Some((Until::Unlocked, 0)));
+        let turn = |turn| VmThread {
+            turn,
+            ..VmThread::default()
+        };
+        let stacks = [sleeps(7, turn(Turn::Waits)), ran(7, turn(Turn::Has))];
+        assert_eq!(waits_for(&stacks, 0), None);
+        let mut of_c = [sleeps(7, wants), ran(8, holds(&[])), sleeps(8, holds(&[]))];
+        of_c[0].state = Some(State {
+            held: Some(Held {
+                what: What::Mutex,
+                owner: Owner::Thread(8),
+            }),
+            ..State::default()
+        });
+        let until = Until::Released(What::Mutex);
+        assert_eq!(waits_for(&of_c, 0), Some((until, 2)));
+        assert_eq!(with_holders(&of_c), HashSet::from([7]));
+    }
+
     /// As of an interpreter that begins.
     #[test]
     fn a_frame_of_which_nothing_is_known_is_no_place() {
@@ -248,7 +365,7 @@ mod tests {
             main: true,
             context: Default::default(),
             mapping: 0..0,
-            activity: process::snapshot::Activity::Unknown,
+            activity: Activity::Unknown,
         };
         let mut stack = Stack::empty(&thread);
         stack.unplaced = vec![script("?", "?")];

@@ -6,6 +6,7 @@ use std::time::Duration;
 use process::room::Room;
 use process::snapshot::Activity;
 
+use super::activity;
 use super::look::Look;
 use super::sleepers::{Shown, Sleepers};
 use super::stack::Stack;
@@ -15,13 +16,13 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The threads of a process are parted into so many groups. Each is kept a little longer than the one before, so that threads that were
 /// first read in one look are not all read again in one look.
-const GROUPS: u32 = 16;
-const LONGER: Duration = Duration::from_millis(50);
+const GROUPS: u32 = 256;
+const LONGER: Duration = Duration::from_millis(3);
 /// So many times longer where looks stop nobody, and where so many sleep that to read them again would take more time than all the rest, as many
-/// times as there are groups of so many.
+/// times as there are groups of so many; 30 seconds at most, because what a thread waits for may change while it sleeps on.
 const SELDOM: u32 = 8;
 const FEW: usize = 16;
-const MOST_SELDOM: u32 = 1 << 12;
+const MOST_SELDOM: u32 = 17;
 
 /// One look, and what is needed to begin the next one.
 pub(super) struct Again {
@@ -65,11 +66,15 @@ impl Again {
     }
 
     /// Returns the threads that are `shown` to have slept since they were read. Nothing is copied with one of them, and what they wait for is
-    /// read again more seldom.
+    /// read again more seldom; but not of those of which a lock has gone from one holder to another, maybe.
     pub(super) fn kept_beside(self, shown: Shown<'_>) -> Kept {
         let groups = u32::try_from(self.sleepers.len() / FEW).unwrap_or(u32::MAX);
         let times = groups.clamp(SELDOM, MOST_SELDOM);
-        self.kept_if(shown, |tid, age| age < oldest(tid) * times)
+        let held = activity::with_holders(&self.look.stacks);
+        self.kept_if(shown, |tid, age| {
+            let times = if held.contains(&tid) { SELDOM } else { times };
+            age < oldest(tid) * times
+        })
     }
 
     fn kept_if(self, shown: Shown<'_>, wanted: impl Fn(i32, Duration) -> bool) -> Kept {

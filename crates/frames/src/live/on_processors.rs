@@ -46,6 +46,8 @@ pub(super) struct OnProcessors {
     pub(super) list: ThreadList,
     /// What shows which of them have run, where many sleep.
     pub(super) marks: Option<Rc<Marks>>,
+    /// Whether there can be no marks of this process.
+    pub(super) has_no_marks: bool,
 }
 
 impl Default for OnProcessors {
@@ -62,6 +64,7 @@ impl Default for OnProcessors {
             asked: None,
             list: ThreadList::default(),
             marks: None,
+            has_no_marks: false,
         }
     }
 }

@@ -102,13 +102,12 @@ impl Live {
             let took = thread_time().saturating_sub(began);
             self.on_processors.asked = Some((Instant::now(), took));
         }
-        let tids = self.on_processors.list.of(self.pid);
-        let earlier = Earlier::of(self.pid, tids, &kept.sleepers);
-        if earlier.is_any_gone() {
-            self.on_processors.list.forget();
-        }
+        let list = &mut self.on_processors.list;
+        let mut earlier = Earlier::of(self.pid, list, &kept.sleepers);
         let beside = self.copy_on_processors(&earlier)?;
         if beside.is_elsewhere {
+            // All are read again, with the numbers that files have now.
+            earlier.add_asleep(kept.sleepers.tids());
             kept = Kept::default();
         }
         let moment = Moment {
@@ -143,11 +142,17 @@ impl Live {
     /// Returns the marks of threads, if they show now who has slept since the look before.
     fn marks(&mut self, asleep: usize) -> Option<Rc<Marks>> {
         let on = &mut self.on_processors;
+        if on.marks.as_ref().is_some_and(|marks| !marks.stay(asleep)) {
+            on.marks = None;
+        }
         if let Some(marks) = &on.marks {
             return marks.are_all().then(|| marks.clone());
         }
+        if Marks::are_worth_it(asleep) && !on.has_no_marks {
+            on.marks = Marks::begin(self.pid).map(Rc::new);
+            on.has_no_marks = on.marks.is_none();
+        }
         // Each is asked once more: one may have run since it was read and before there were marks.
-        on.marks = Marks::begin(self.pid, asleep).map(Rc::new);
         None
     }
 

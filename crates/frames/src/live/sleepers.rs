@@ -30,6 +30,8 @@ struct Sleeper {
     asleep: Option<Asleep>,
     /// When it was asked.
     asked: Instant,
+    /// Since when its mark shows whether it has left a processor ([`Marks::forget`]); 0 without marks.
+    marked: u64,
     /// Whether it slept until its data had been read.
     slept_on: bool,
 }
@@ -77,12 +79,17 @@ pub(super) enum Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Whether a thread sleeps on that is `known` to have done so when it was asked last.
-    fn sleeps_on(self, asleep: &Asleep, known: bool) -> bool {
+    /// Whether a thread sleeps on that is `known` to have done so when it was asked last. Another one is asked, even if it has no mark: it may
+    /// have woken up, and have its processor still.
+    fn sleeps_on(self, sleeper: &Sleeper, known: bool) -> bool {
+        let Some(asleep) = &sleeper.asleep else {
+            return false;
+        };
+        let is_marked = |marks: &Marks| marks.has_left(asleep.tid(), sleeper.marked);
         match self {
-            Shown::Before if known => true,
-            Shown::Asked | Shown::Before => asleep.sleeps_on(),
-            Shown::Marked(marks) => !marks.has_left(asleep.tid()),
+            Shown::Marked(marks) if is_marked(marks) => false,
+            Shown::Marked(_) | Shown::Before if known => true,
+            _ => asleep.sleeps_on(),
         }
     }
 }
@@ -104,9 +111,7 @@ impl Sleepers {
             if found.by_tid.contains_key(&tid) {
                 continue;
             }
-            if let Some(marks) = marks {
-                marks.forget(tid);
-            }
+            let marked = marks.map_or(0, |marks| marks.forget(tid));
             let letter = thread_state(pid, tid);
             if matches!(letter, Some('T' | 't')) {
                 found.stopped.insert(tid);
@@ -119,6 +124,7 @@ impl Sleepers {
             }
             // How long it has slept is asked first, because to learn its call may take a stop.
             let slept = slept_for(pid, tid);
+            let asked = Instant::now();
             let asleep = Asleep::of(pid, tid);
             let call = asleep.as_ref().map(|asleep| *asleep.call());
             let Some(call) = call.or_else(|| call_of(pid, tid)) else {
@@ -129,13 +135,19 @@ impl Sleepers {
                 call,
                 wait,
                 asleep,
-                asked: Instant::now(),
+                asked,
+                marked,
                 slept_on: false,
             };
             found.by_tid.insert(tid, sleeper);
             found.read.push(tid);
         }
         found
+    }
+
+    /// The threads that sleep.
+    pub(super) fn tids(&self) -> impl Iterator<Item = i32> {
+        self.by_tid.keys().copied()
     }
 
     /// How many threads sleep.
@@ -197,6 +209,7 @@ impl Sleepers {
                 continue;
             }
             let slept = slept_for(pid, thread.tid);
+            let asked = Instant::now();
             let Some(call) = call_of(pid, thread.tid) else {
                 continue;
             };
@@ -207,7 +220,8 @@ impl Sleepers {
                 call,
                 wait,
                 asleep: None,
-                asked: Instant::now(),
+                asked,
+                marked: 0,
                 slept_on: false,
             };
             self.by_tid.insert(thread.tid, sleeper);
@@ -220,19 +234,16 @@ impl Sleepers {
         let now = Instant::now();
         self.by_tid.retain(|tid, sleeper| {
             let age = now.saturating_duration_since(sleeper.asked);
-            let sleeps_on = |asleep: &Asleep| shown.sleeps_on(asleep, true);
-            sleeper.slept_on && wanted(*tid, age) && sleeper.asleep.as_ref().is_some_and(sleeps_on)
+            sleeper.slept_on && wanted(*tid, age) && shown.sleeps_on(sleeper, true)
         });
         self.stopped.clear();
     }
 
     /// Returns and forgets those of the threads that were seen to sleep on which are not `shown` to sleep on still.
     pub(super) fn take_woken(&mut self, shown: Shown<'_>) -> Vec<i32> {
-        let sleeps_on = |asleep: &Asleep| shown.sleeps_on(asleep, true);
-        let woken = self.by_tid.extract_if(|_, sleeper| {
-            let asleep = sleeper.asleep.as_ref();
-            sleeper.slept_on && !asleep.is_some_and(sleeps_on)
-        });
+        let woken = self
+            .by_tid
+            .extract_if(|_, sleeper| sleeper.slept_on && !shown.sleeps_on(sleeper, true));
         woken.map(|(tid, _)| tid).collect()
     }
 
@@ -257,6 +268,7 @@ impl Sleepers {
         let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
             wait: sleeper.map(|sleeper| sleeper.wait.clone()),
+            began: sleeper.and_then(|sleeper| sleeper.asked.checked_sub(sleeper.wait.asleep?)),
             asks_for: sleeper
                 .and_then(|sleeper| name_lookup::asked(&sleeper.wait.on, thread, process.copies)),
             stopped: self.stopped.contains(&thread.tid),
@@ -276,8 +288,7 @@ impl Sleepers {
             let sleeper = self.by_tid.get_mut(&stack.thread.tid);
             let sleeper = sleeper.filter(|sleeper| sleeper.is_at(&stack.thread));
             let slept_on = sleeper.is_some_and(|sleeper| {
-                let (asleep, known) = (sleeper.asleep.as_ref(), sleeper.slept_on);
-                sleeper.slept_on = asleep.is_some_and(|asleep| shown.sleeps_on(asleep, known));
+                sleeper.slept_on = shown.sleeps_on(sleeper, sleeper.slept_on);
                 sleeper.slept_on
             });
             if let Some(state) = stack.state.as_mut() {

@@ -1,6 +1,8 @@
 //! What a thread does, by the kernel, its VM and its native frames; `activity` combines the three. Used by `activity`,
 //! `owners` and others here, and by crate `report`.
 
+use std::time::Instant;
+
 use process::wait::Wait;
 
 use super::scripts::VmThread;
@@ -10,6 +12,8 @@ use super::scripts::VmThread;
 pub struct State {
     /// What it waits for in the kernel; `None` if it runs, or is stopped.
     pub wait: Option<Wait>,
+    /// About when that wait began; `None` if the kernel does not say.
+    pub began: Option<Instant>,
     /// Whether a signal has stopped it (SIGSTOP, Ctrl-Z), or a debugger has.
     pub stopped: bool,
     /// The function of a library that made the system call, if it says more than the call: `getaddrinfo`.

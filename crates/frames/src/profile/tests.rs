@@ -2,6 +2,7 @@
 
 use super::frame::{DEEPEST, MOST_BYTES, MOST_KINDS, OTHERS};
 use super::*;
+use std::time::{Duration, Instant};
 
 fn frame(name: &str, line: u32) -> Frame {
     Frame {
@@ -343,7 +344,8 @@ impl Schedule {
     }
 }
 
-/// Looks as `live::running` does, at random times, which take `reading` to read a thread. Returns what was counted of each sleep, and of those
+/// Looks as `live::running` does, at random times, which take `reading` to read a thread. Those that fall asleep meanwhile are read at one
+/// moment here; where that takes a time, too, sleeps shorter than both times together are counted too seldom (docs/profile.md). Returns what was counted of each sleep, and of those
 /// alone that did not end while they were read.
 fn looked_at(
     schedule: &Schedule,
@@ -360,10 +362,16 @@ fn looked_at(
     let (mut now, mut known, mut plain) = (0.0, None, [0; 2]);
     let which = |sleep: usize| usize::from(schedule.0[sleep].0 == "rest");
     let frames = |sleep: usize| vec![frame(schedule.0[sleep].0, 1)];
+    let origin = Instant::now();
+    let seen = |sleep: usize| waits::Sleep {
+        tid: 1,
+        began: Some(origin + Duration::from_secs_f64(schedule.0[sleep].1)),
+        frames: frames(sleep),
+        wait: wait(schedule.0[sleep].0),
+    };
     let note = |waits: &mut waits::Waits, sleep: Option<usize>| {
         if let Some(sleep) = sleep {
-            let name = "main".to_owned();
-            waits.add_late(1, name, frames(sleep), wait(schedule.0[sleep].0));
+            waits.add_late("main".to_owned(), seen(sleep));
         }
     };
     while now < end {
@@ -381,7 +389,7 @@ fn looked_at(
                 known = later;
             }
         } else if let Some(sleep) = asleep.filter(|sleep| schedule.at(read) == Some(*sleep)) {
-            waits.add(1, frames(sleep), wait(schedule.0[sleep].0));
+            waits.add_sleep(seen(sleep));
             plain[which(sleep)] += 1;
             known = Some(sleep);
         } else {
@@ -396,6 +404,33 @@ fn looked_at(
         row.map_or(0, |row| row.count)
     };
     [[of("nap"), of("rest")], plain]
+}
+
+/// A sleep that began late in a look, and is read anew in the next one, counts once; one that began after it had ended counts, too.
+#[test]
+fn a_wait_that_began_late_is_counted_once() {
+    let origin = Instant::now();
+    let of = |waits: &waits::Waits| waits.rows().iter().map(|row| row.count).sum::<u64>();
+    for (milliseconds, expected) in [(Some(0), 1), (Some(5), 2), (None, 1)] {
+        let mut waits = waits::Waits::default();
+        let sleep = |after: Option<u64>| waits::Sleep {
+            tid: 1,
+            began: after.map(|after| origin + Duration::from_millis(after)),
+            frames: vec![frame("nap", 2)],
+            wait: waits::Wait {
+                doing: "asleep in sleep".to_owned(),
+                ..waits::Wait::default()
+            },
+        };
+        waits.begin(1);
+        waits.add_late("main".to_owned(), sleep(Some(0)));
+        assert!(waits.end(1).is_empty());
+        assert_eq!(of(&waits), 0);
+        waits.begin(1);
+        assert!(waits.add_sleep(sleep(milliseconds)));
+        assert_eq!(waits.end(1).len() as u64, expected - 1);
+        assert_eq!(of(&waits), expected);
+    }
 }
 
 /// The shares of short and of long sleeps are those of the time, however long it takes to read a thread; where those that end meanwhile are

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use super::frame::{Frame, Function, Kind, Known, MOST_FRAMES, named};
 
@@ -16,6 +17,9 @@ pub(super) const MOST_BYTES: usize = 8 << 20;
 
 /// What threads of a process waited for is forgotten if so many looks at others follow: it has ended. One that has not is read anew.
 pub(super) const FORGOTTEN: u64 = 10_000;
+
+/// Two sleeps of a thread begin at least so long one after the other.
+const APART: Duration = Duration::from_millis(1);
 
 /// What stands for waits for which there is no room.
 const OTHERS: &str = "waits (others: too many different waits)";
@@ -75,8 +79,21 @@ pub(super) type Seen = (Rc<[u32]>, u32);
 pub(super) struct InWait {
     seen: Seen,
     is_idle: bool,
+    /// About when it fell asleep.
+    began: Option<Instant>,
     /// Its name, if it had fallen asleep while the look was made.
     late: Option<String>,
+}
+
+/// A thread that was seen asleep.
+#[derive(Debug)]
+pub(super) struct Sleep {
+    pub(super) tid: i32,
+    /// About when it fell asleep, if that is known.
+    pub(super) began: Option<Instant>,
+    /// The outermost comes first.
+    pub(super) frames: Vec<Frame>,
+    pub(super) wait: Wait,
 }
 
 /// What was waited for at one line.
@@ -161,7 +178,26 @@ impl Waits {
 
     /// Adds a wait of a thread; the outermost frame comes first. Returns whether the thread is at work.
     pub fn add(&mut self, tid: i32, frames: Vec<Frame>, wait: Wait) -> bool {
-        let thread = self.thread(frames, wait, None);
+        self.add_sleep(Sleep {
+            tid,
+            began: None,
+            frames,
+            wait,
+        })
+    }
+
+    /// The same of a thread that was read, though it may have slept at the look before and since then: threads are read again where looks are
+    /// made by stops.
+    pub(super) fn add_sleep(&mut self, sleep: Sleep) -> bool {
+        let tid = sleep.tid;
+        let thread = self.thread(sleep, None);
+        if let Some(before) = self.before.get_mut(&tid)
+            && before.late.is_some()
+            && thread.is_same(before)
+        {
+            // It has not ended, and counts now.
+            before.late = None;
+        }
         self.count(&thread.seen, 1);
         let is_at_work = !thread.is_idle;
         self.now.insert(tid, thread);
@@ -172,18 +208,22 @@ impl Waits {
     ///
     /// A wait that ends while it is read, and that was not known from an earlier look, is lost: so are those of which the last part, as long as
     /// reading takes, holds the first look. As many have the last look in a part as long before they begin, and those are counted here. So
-    /// short waits have the share that they deserve, however long it takes to read them.
-    pub(super) fn add_late(&mut self, tid: i32, name: String, frames: Vec<Frame>, wait: Wait) {
-        let thread = self.thread(frames, wait, Some(name));
+    /// short waits have the share that they deserve, however long it takes to read those that had begun before. What is noted here has been read
+    /// as well, which takes a second time: of waits shorter than both times together fewer are counted than there were.
+    pub(super) fn add_late(&mut self, name: String, sleep: Sleep) {
+        let tid = sleep.tid;
+        let thread = self.thread(sleep, Some(name));
         self.now.insert(tid, thread);
     }
 
-    fn thread(&mut self, frames: Vec<Frame>, wait: Wait, late: Option<String>) -> InWait {
-        let seen = self.seen(frames, wait);
+    fn thread(&mut self, sleep: Sleep, late: Option<String>) -> InWait {
+        let began = sleep.began;
+        let seen = self.seen(sleep.frames, sleep.wait);
         let is_idle = is_idle(&self.known.frames(&seen.0), &self.kinds[seen.1 as usize]);
         InWait {
             seen,
             is_idle,
+            began,
             late,
         }
     }
@@ -331,6 +371,16 @@ impl Waits {
         let mut causes: Vec<Cause> = locks.into_values().chain(lines.into_values()).collect();
         causes.sort_by_key(|cause| Reverse(cause.count));
         causes
+    }
+}
+
+impl InWait {
+    /// Whether it is the same sleep that was seen before. Where the kernel does not say when one began, one of the same kind is taken to be.
+    fn is_same(&self, before: &InWait) -> bool {
+        match self.began.zip(before.began) {
+            Some((one, other)) => one.max(other) - one.min(other) < APART,
+            None => self.seen == before.seen,
+        }
     }
 }
 
