@@ -103,6 +103,9 @@ pub struct Options {
     pub strings: u32,
     /// The least number of characters of a string that are copied from the guest.
     pub kept_of_strings: u32,
+    /// The least number of bytes that are copied of what the calls of [`BEAR_MESSAGES`] send and receive; a tracer copies them of sockets of
+    /// netlink only.
+    pub kept_of_messages: u32,
     /// Whether the environment of programs that are run is copied.
     pub environment: bool,
     /// Elements of an array that are copied and shown.
@@ -119,6 +122,11 @@ pub struct Options {
     /// Receives the messages for the user.
     pub messages: Messages,
 }
+
+/// The system calls that bear messages of netlink.
+pub const BEAR_MESSAGES: [&str; 6] = [
+    "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg",
+];
 
 /// How long a call may wait for lancet where BPF programs tell it.
 const SHORT_WAITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(100);

@@ -1,5 +1,5 @@
 //! Questions to the kernel by netlink(7): a socket of one protocol, and the names of the families of generic netlink. Used by `sockets::pairs`,
-//! and by crate `report`.
+//! and by the crates `calls` and `report`.
 //!
 //! ```text
 //! nlmsghdr   len:u32 type:u16 flags:u16 seq:u32 pid:u32
@@ -36,6 +36,25 @@ static PATIENCE: libc::timeval = libc::timeval {
     tv_sec: 1,
     tv_usec: 0,
 };
+
+/// Whether a descriptor of a process is a socket of netlink, whichever protocol it speaks. One that is closed or cannot be asked about is none.
+#[must_use]
+pub fn is_netlink(pid: i32, number: i32) -> bool {
+    /// What `sockfs_xattr_get` in net/socket.c says of such a socket.
+    const NAME: &[u8] = b"NETLINK\0";
+    let path = format!("/proc/{pid}/fd/{number}\0");
+    let mut name = [0_u8; 32];
+    // SAFETY: both texts end with a NUL, and the kernel writes at most as much as the buffer of this frame holds.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr().cast(),
+            c"system.sockprotoname".as_ptr(),
+            name.as_mut_ptr().cast(),
+            name.len(),
+        )
+    };
+    usize::try_from(length).is_ok_and(|length| &name[..length] == NAME)
+}
 
 /// A socket of one protocol.
 #[derive(Debug)]

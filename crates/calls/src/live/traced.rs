@@ -5,15 +5,19 @@
 //! as a hook would copy them: the same programs run here, over the memory of the stopped process. [`Traced`] is the state of one thread,
 //! which can be in one call only; threads of one process share a [`Table`].
 
+mod near;
+
 use super::guest::Copying;
 use crate::event::{Call, CallEdge, End, Signal};
 use crate::options::Options;
 use crate::signatures::Signatures;
 use hooks::{OTHERS, Wanted};
 use inject::tracee::Tracee;
+use near::Near;
 use process::clock;
 use process::functions::SYSTEM;
 use process::memory::GuestMemory;
+use process::netlink::is_netlink;
 use process::ptrace::{self, AtSystemCall, Side};
 use prototypes::Detail;
 use prototypes::capture::{CALLERS, CopyLimits, GuestAccess, Registers, Returned, run};
@@ -39,6 +43,8 @@ pub struct Told {
     pub edge: Arc<CallEdge>,
     /// Programs of crate `capture`, for the call and for its return: made when the first call of that number is.
     copy: OnceCell<[Vec<u64>; 2]>,
+    /// The same, for sockets that are none of netlink, where that is less.
+    less: OnceCell<[Vec<u64>; 2]>,
     /// What they are made of; `None` = nothing is copied.
     copied: Option<(Copying, Option<Prototype>)>,
     /// Cycles of the time-stamp counter that a call must take to be reported.
@@ -102,6 +108,7 @@ impl Told {
         plain.then_some(Told {
             edge,
             copy: OnceCell::new(),
+            less: OnceCell::new(),
             copied: (!is_narrow).then_some((copying, prototype)),
             least: wanted.least_ticks,
         })
@@ -116,6 +123,21 @@ impl Told {
         })
     }
 
+    /// What is copied of a call whose first argument is a descriptor of this process.
+    fn copies_for(&self, process: i32, first: u64) -> &[Vec<u64>; 2] {
+        match &self.copied {
+            Some((copying, prototype))
+                if copying.bears_messages(&self.edge.function)
+                    && !is_netlink(process, first as i32) =>
+            {
+                let copying = copying.without_messages();
+                let make = || copying.of(&self.edge.function, prototype.as_ref());
+                self.less.get_or_init(make)
+            }
+            _ => self.copy(),
+        }
+    }
+
     /// The programs of crate `capture` that copy what a call points to, when it begins and when it returns.
     pub fn copies(&self) -> [Vec<u64>; 2] {
         self.copy().clone()
@@ -128,9 +150,10 @@ impl Begun {
         let Side::Begins { number, arguments } = stop.side else {
             return None;
         };
+        // The kernel uses 32 bits of the number.
+        let number = number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 };
         Some(Begun {
-            // The kernel uses 32 bits of the number.
-            number: number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 },
+            number,
             instruction: stop.behind.wrapping_sub(INSTRUCTION),
             registers: registers(number, arguments, stop.stack),
             ticks,
@@ -166,12 +189,13 @@ impl Begun {
         memory: &GuestMemory,
         frame: u64,
     ) -> Captures {
-        let program = &told.copy()[usize::from(result.is_some())];
+        let programs = told.copies_for(memory.pid(), self.registers.gp[0]);
+        let program = &programs[usize::from(result.is_some())];
         copy(memory, program, self, result, frame)
     }
 }
 
-/// The registers of a call. `rt_sigreturn` has no argument: what stands for one is the address of the mask that it sets, in the frame of the
+/// The registers of a call, by its number with the mark of 32 bits: there 15 is `chmod`. `rt_sigreturn` has no argument: what stands for one is the address of the mask that it sets, in the frame of the
 /// signal at the top of the stack (arch/x86/include/asm/sigframe.h, `uc_sigmask` of `struct rt_sigframe`, whose first word is taken off).
 pub fn registers(number: u64, mut arguments: [u64; 6], stack: u64) -> Registers {
     /// `__NR_rt_sigreturn` (arch/x86/entry/syscalls/syscall_64.tbl).
@@ -306,58 +330,6 @@ impl GuestAccess for Copier<'_> {
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
         self.captures.add(at, bytes);
         true
-    }
-}
-
-/// What was read last, with what lies behind it: a program copies an array word by word, and each word would be a system call.
-struct Near {
-    from: u64,
-    bytes: [u8; Near::SIZE],
-    length: usize,
-}
-
-impl Default for Near {
-    fn default() -> Self {
-        Near {
-            from: 0,
-            bytes: [0; Near::SIZE],
-            length: 0,
-        }
-    }
-}
-
-impl Near {
-    const SIZE: usize = 512;
-    /// The longest read for which more is read than was asked for.
-    const SHORT: usize = 16;
-    const PAGE: u64 = 4096;
-
-    fn read(&mut self, memory: &GuestMemory, at: u64, into: &mut [u8]) -> bool {
-        if into.len() > Near::SHORT {
-            return memory.read_bytes(at, into).is_ok();
-        }
-        if self.serves(at, into) {
-            return true;
-        }
-        // Within one page, all can be read or nothing.
-        let length = (Near::PAGE - at % Near::PAGE).min(Near::SIZE as u64) as usize;
-        self.length = 0;
-        if memory.read_bytes(at, &mut self.bytes[..length]).is_ok() {
-            (self.from, self.length) = (at, length);
-        }
-        self.serves(at, into) || memory.read_bytes(at, into).is_ok()
-    }
-
-    fn serves(&self, at: u64, into: &mut [u8]) -> bool {
-        let known = &self.bytes[..self.length];
-        let from = at
-            .checked_sub(self.from)
-            .and_then(|from| usize::try_from(from).ok());
-        let found = from.and_then(|from| known.get(from..)?.get(..into.len()));
-        found.is_some_and(|bytes| {
-            into.copy_from_slice(bytes);
-            true
-        })
     }
 }
 

@@ -226,6 +226,7 @@ impl Common {
             },
             strings,
             kept_of_strings: kept_of_strings(strings, self.record.is_some()),
+            kept_of_messages: 0,
             environment: false,
             array: strings,
             frames: 0,

@@ -123,7 +123,9 @@ impl Coloured {
             self.place = Place::Arguments(0);
             return end;
         }
-        let name = line.find('(').filter(|_| !line.starts_with(" > "));
+        // Frames of `-k`, and bytes of `-e read=`.
+        let has_call = !line.starts_with(" > ") && !line.starts_with(" | ");
+        let name = line.find('(').filter(|_| has_call);
         let name = name.map(|end| {
             let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let begin = line[..end].trim_end_matches(is_of_name).len();
@@ -143,6 +145,8 @@ impl Coloured {
     }
 
     fn argument(&mut self, rest: &str, depth: usize, to: &mut String) -> usize {
+        // Nothing goes on in the next line, whatever a name has in it.
+        let rest = line(rest);
         let first = rest.chars().next().unwrap_or(' ');
         let (kind, end) = match first {
             '"' => (Kind::Value, quoted(rest)),
@@ -339,12 +343,21 @@ mod tests {
         );
     }
 
+    /// The path ends in `-`, so that its end looks like an arrow.
+    #[test]
+    fn no_colour_runs_into_the_next_line() {
+        let text = shown(&["close(3</tmp/a->) = 0\nclose(4) = 0\n"]);
+        let (_, next) = text.split_once('\n').expect("two lines");
+        assert_eq!(next, "S:close|P:(|V:4|P:)| P:=| R:0|\n");
+    }
+
     #[test]
     fn what_is_no_call_has_no_colour() {
         for text in [
             "--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED} ---\n",
             "[pid 7] +++ killed by SIGKILL (core dumped) +++\n",
             " > /usr/lib/libc.so.6(read+0x10) [0x1000]\n",
+            " | 00000  66 28 22 61 22 29                                 f(\"a\")           |\n",
             "lancet: something (odd)\n",
             "\n",
         ] {

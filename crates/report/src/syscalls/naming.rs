@@ -60,6 +60,8 @@ pub struct Naming {
     live: bool,
     /// Names are asked for while the thread stands still.
     at_once: bool,
+    /// Messages of netlink are written member by member: so much of them was copied.
+    messages: bool,
 }
 
 impl Naming {
@@ -75,6 +77,16 @@ impl Naming {
             kinds,
             live: asking != Asking::Nobody,
             at_once: asking == Asking::AtOnce,
+            messages: false,
+        }
+    }
+
+    /// The same, where messages of netlink are written member by member.
+    #[must_use]
+    pub fn with_messages(self) -> Self {
+        Naming {
+            messages: true,
+            ..self
         }
     }
 
@@ -102,7 +114,7 @@ impl Naming {
         write(&RawCall {
             descriptors: self.kinds.of_descriptors().then_some(descriptors),
             processes: self.kinds.of_processes().then_some(processes),
-            netlink: self.names.is_some().then_some(netlink),
+            netlink: (self.messages && self.names.is_some()).then_some(netlink),
             namespaces: (self.kinds.entered && self.at_once).then_some(entered),
             ..*call
         });

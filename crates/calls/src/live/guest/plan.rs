@@ -6,7 +6,7 @@ use super::super::names::{self, Names};
 use super::line_policy::LinePolicy;
 use crate::conditions::{CallTest, Conditions};
 use crate::message::{Message, Messages};
-use crate::options::Options;
+use crate::options::{BEAR_MESSAGES, Options};
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::tamper::{Inject, words_of};
@@ -30,6 +30,8 @@ const MANY: usize = 100;
 pub struct Copying {
     /// How much of texts and arrays.
     pub detail: Detail,
+    /// How many bytes of what the calls of [`BEAR_MESSAGES`] send and receive, at least.
+    pub messages: u32,
     /// Whether environments of programs that are run are copied.
     pub environment: bool,
     /// Whether anything that a prototype describes is.
@@ -39,11 +41,29 @@ pub struct Copying {
 }
 
 impl Copying {
+    /// Whether more is copied of the calls of a function where they bear messages.
+    pub fn bears_messages(self, function: &Function) -> bool {
+        let bears = BEAR_MESSAGES.contains(&function.name.as_str());
+        bears && function.is_system_call() && self.messages > self.detail.strings
+    }
+
+    /// The same, for calls that bear none.
+    pub fn without_messages(self) -> Self {
+        Copying {
+            messages: 0,
+            ..self
+        }
+    }
+
     /// Returns the programs of crate `capture` for the calls of a function, and for their returns.
     pub fn of(self, function: &Function, prototype: Option<&Prototype>) -> [Vec<u64>; 2] {
+        let mut detail = self.detail;
+        if self.bears_messages(function) {
+            detail.strings = self.messages;
+        }
         let copy = prototype
             .filter(|_| self.copies)
-            .map(|of| Signatures::copies(function, of, self.detail, self.environment));
+            .map(|of| Signatures::copies(function, of, detail, self.environment));
         let mut copy = copy.unwrap_or_default();
         if self.callers {
             copy.call.extend(callers::program());
@@ -77,6 +97,7 @@ impl Plan {
                     array: args.array,
                     whole: false,
                 },
+                messages: args.kept_of_messages,
                 environment: args.environment,
                 copies: !args.counts_in_guest(),
                 callers: args.frames != 0 && !args.counts_in_guest(),

@@ -23,7 +23,7 @@ pub fn options(args: &Options) -> hooks::Options {
         ring_size: RING,
         most_wait: args.most_wait,
         room: LEAST_ROOM
-            + u64::from(args.kept_of_strings) / 8 * 2
+            + u64::from(args.kept_of_strings.max(args.kept_of_messages)) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
         line_tests: tests,

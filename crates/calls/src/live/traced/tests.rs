@@ -22,6 +22,7 @@ fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
             array: 16,
             whole: false,
         },
+        messages: 0,
         environment: false,
         copies: true,
         callers: false,
@@ -67,6 +68,7 @@ fn rows_are_made_when_they_are_asked_for() {
         });
         let copying = Copying {
             detail: Detail::default(),
+            messages: 0,
             environment: false,
             copies: true,
             callers: false,
@@ -88,6 +90,7 @@ fn programs_in_the_kernel_know_every_word() {
     let signatures = Signatures::read(&[], false).expect("there are no files to read");
     let copying = Copying {
         detail: Detail::default(),
+        messages: 0,
         environment: true,
         copies: true,
         callers: false,
@@ -114,4 +117,75 @@ fn programs_in_the_kernel_know_every_word() {
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
     }
     assert!((2_000..24_000).contains(&seen), "{seen} words");
+}
+
+/// 15 is `rt_sigreturn`, whose argument lies in the frame of the signal; for programs of 32 bits it is `chmod`, which has its own.
+#[test]
+fn only_a_return_from_a_signal_points_into_its_frame() {
+    let first = |is_32_bits| {
+        let stop = AtSystemCall {
+            behind: 0x1002,
+            stack: 0x7000,
+            is_32_bits,
+            side: Side::Begins {
+                number: 15,
+                arguments: [0x5000, 0o755, 0, 0, 0, 0],
+            },
+        };
+        let begun = Begun::at(&stop, 0).expect("it begins");
+        (begun.number, begun.registers.gp[0])
+    };
+    assert_eq!(first(false), (15, 0x7000 + 296));
+    assert_eq!(first(true), (15 | OF_32_BITS, 0x5000));
+}
+
+/// Messages are long; what other sockets send and receive, and what other calls write, is shown in its first characters.
+#[test]
+fn more_is_copied_of_messages_of_netlink_alone() {
+    use std::os::fd::AsRawFd;
+
+    let signatures = Signatures::read(&[], false).expect("there are no files to read");
+    let copying = Copying {
+        detail: Detail::default(),
+        messages: 32 << 10,
+        environment: false,
+        copies: true,
+        callers: false,
+    };
+    let told = |name: &str| {
+        let numbers = prototypes::bundle::system_calls();
+        let (number, _) = { numbers }
+            .find(|(_, known)| *known == name)
+            .expect("a call");
+        let function = Function {
+            name: name.into(),
+            module: SYSTEM.into(),
+            address: number.into(),
+            ..Function::default()
+        };
+        let edge = Arc::new(CallEdge {
+            function: function.clone().into(),
+            ..CallEdge::default()
+        });
+        let prototype = signatures.of(SYSTEM, name);
+        Told::new(&Wanted::of(function), prototype, copying, edge).expect("no condition")
+    };
+    let here = std::process::id() as i32;
+    let null = std::fs::File::open("/dev/null").expect("it is there");
+    let file = null.as_raw_fd() as u64;
+    // SAFETY: it makes a descriptor, which lives until the test ends.
+    let netlink = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0) };
+    assert!(netlink >= 0);
+    let (sends, writes) = (told("sendto"), told("write"));
+    assert_ne!(
+        sends.copies_for(here, netlink as u64),
+        sends.copies_for(here, file)
+    );
+    assert_eq!(sends.copies_for(here, netlink as u64), &sends.copies());
+    assert_eq!(
+        writes.copies_for(here, netlink as u64),
+        writes.copies_for(here, file)
+    );
+    // SAFETY: it was made above, and nobody else has it.
+    unsafe { libc::close(netlink) };
 }

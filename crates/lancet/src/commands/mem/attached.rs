@@ -11,7 +11,7 @@ use inject::Image;
 use report::losses::{Loss, What};
 
 use super::MemArgs;
-use super::cost::{self, Allowed, Answer};
+use super::cost::{self, Allowed, Answer, Cost};
 use crate::agent::AGENT;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
@@ -29,6 +29,12 @@ pub struct Guests {
     budget: u32,
     /// A look came later than asked for.
     delayed: bool,
+    /// What a look may cost; `None`: nobody asks.
+    allowed: Option<Allowed>,
+    /// The processes of the command line.
+    named: Vec<i32>,
+    /// Whether the processes of the command line are being opened, before there is a screen.
+    opening: bool,
     losses: Losses,
 }
 
@@ -44,6 +50,9 @@ impl Guests {
             collect: args.gc(),
             budget: args.options().budget,
             delayed: false,
+            allowed: (!args.native && args.companion.is_none()).then(|| Allowed::by(args)),
+            named: args.pids.clone(),
+            opening: true,
             losses: Losses::new(on_screen),
         };
         for pid in &args.pids {
@@ -61,23 +70,43 @@ impl Guests {
             anyhow::bail!("none of the processes could be opened");
         }
         guests.refresh(false);
+        guests.opening = false;
         Ok(guests)
+    }
+
+    /// Asks the heap of a process what a look at it costs.
+    fn cost(&self, pid: i32) -> Option<(Cost, Allowed)> {
+        let allowed = self.allowed?;
+        Some((cost::of(pid, allowed.collects)?, allowed))
+    }
+
+    /// Says what a look costs: before there is a screen, because behind it comes too late.
+    fn warn(&mut self, text: String) {
+        match self.opening {
+            true => tell!("{text}"),
+            false => self.losses.talk(text),
+        }
+    }
+
+    /// Says what a look at a process costs that nobody has named: it was opened to follow another.
+    fn warn_of_child(&mut self, pid: i32) {
+        let Some((cost, allowed)) = self.cost(pid) else {
+            return;
+        };
+        if let Some(text) = cost.warning(pid, allowed) {
+            self.warn(text);
+        }
     }
 
     /// Says what a look at a large heap costs; whether it costs no more than is allowed. Of a single process that is an error. A program that has asked
     /// for it knows itself.
     fn may_look(&mut self, pid: i32, args: &MemArgs) -> anyhow::Result<bool> {
-        let allowed = Allowed::by(args);
-        let cost = match args.native || args.companion.is_some() {
-            true => None,
-            false => cost::of(pid, allowed.collects),
-        };
-        let Some(cost) = cost else {
+        let Some((cost, allowed)) = self.cost(pid) else {
             return Ok(true);
         };
         match cost.answer(pid, allowed) {
-            Answer::Small => {}
-            Answer::Said(text) => self.losses.talk(text),
+            Answer::Small => return Ok(true),
+            Answer::Said(text) => self.warn(text),
             Answer::Refused(text) if args.pids.len() == 1 => anyhow::bail!("{text}"),
             Answer::Refused(text) => {
                 let loss = Loss::new(Some(pid), What::Process, None, text);
@@ -85,7 +114,7 @@ impl Guests {
                 return Ok(false);
             }
         }
-        self.attached.expect(cost.most());
+        self.attached.expect(cost.least());
         Ok(true)
     }
 
@@ -109,6 +138,9 @@ impl Guests {
                         took.as_secs_f64() * 1e3,
                         timing.stopped.as_secs_f64() * 1e3,
                     ));
+                    if !self.named.contains(&pid) {
+                        self.warn_of_child(pid);
+                    }
                 }
                 Notice::Ended(pid) => {
                     let text = format!("process {pid} ended; what it held at its end is not known");

@@ -349,6 +349,7 @@ impl Asked for SyscallsArgs {
             bare: self.is_counted_whole() && self.is_without_times(),
             environment: self.shows_environments(),
             kept_of_strings: self.kept(),
+            kept_of_messages: self.kept_of_messages(),
             frames: if self.frames { FRAMES } else { 0 },
             ..self.common.options(self.strings, messages)
         }
@@ -414,11 +415,14 @@ impl Asked for SyscallsArgs {
             (true, false) => Asking::Later,
             (true, true) => Asking::AtOnce,
         };
-        let naming = Naming::new(
+        let mut naming = Naming::new(
             self.naming(),
             asking,
             !paths.is_empty() || self.tells_messages(),
         );
+        if self.tells_messages() {
+            naming = naming.with_messages();
+        }
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
             let form = self.chosen().form;

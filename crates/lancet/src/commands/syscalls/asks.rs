@@ -6,6 +6,7 @@ use super::expressions::{self, Expression, Hidden};
 use super::shown::Colours;
 use crate::cli::format::{flaw_of_flags, lacks_form};
 use crate::watching::flags::kept_of_strings;
+use ::calls::options::BEAR_MESSAGES;
 use ::calls::tamper::Inject;
 use report::Writes;
 use report::calls;
@@ -13,16 +14,12 @@ use report::forms::{Chosen, ChosenForm};
 use report::syscalls::{FORMATS, Numbers, STRACE};
 use syscalls::Trace;
 
-/// Bytes of a buffer that are copied for `-e read=` and `-e write=`, and of messages to netlink; and where a tracer copies them.
+/// Bytes of a buffer that are copied for `-e read=` and `-e write=`, and of messages of netlink; and where a tracer copies them.
 const DUMPED: u32 = 32 << 10;
 const DUMPED_BY_TRACER: u32 = 128 << 10;
 const MESSAGES: u32 = 2 << 10;
 /// What a program offers room for, and the kernel fills (net/netlink/af_netlink.c, `netlink_dump`).
 const MESSAGES_BY_TRACER: u32 = 32 << 10;
-/// The calls that bear messages.
-const BEAR_MESSAGES: [&str; 6] = [
-    "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg",
-];
 
 impl SyscallsArgs {
     /// Whether messages of netlink are written member by member: it must be known what a socket speaks.
@@ -35,16 +32,20 @@ impl SyscallsArgs {
     /// Characters of a string that are copied: all that are dumped.
     pub(super) fn kept(&self) -> u32 {
         let kept = kept_of_strings(self.strings, self.common.record.is_some());
-        let kept = match (self.tells_messages(), self.is_by_tracer()) {
-            (false, _) => kept,
-            (true, false) => kept.max(MESSAGES),
-            (true, true) => kept.max(MESSAGES_BY_TRACER),
-        };
         let [read, written] = expressions::dumped(self.all().collect());
         match read == Numbers::None && written == Numbers::None {
             true => kept,
             false if self.is_by_tracer() => kept.max(DUMPED_BY_TRACER),
             false => kept.max(DUMPED),
+        }
+    }
+
+    /// Bytes that are copied of messages, at least.
+    pub(super) fn kept_of_messages(&self) -> u32 {
+        match (self.tells_messages(), self.is_by_tracer()) {
+            (false, _) => 0,
+            (true, false) => MESSAGES,
+            (true, true) => MESSAGES_BY_TRACER,
         }
     }
 

@@ -47,9 +47,13 @@ impl Show for Rows {
                 false => Ok(()),
             };
         }
-        // An answer without rows is a file all the same, which a query of many can read.
         let first = answer.end(&Given::default()).into_iter().next();
         let first = first.unwrap_or_else(|| rows::Rows::none(&ANY));
+        // A whole answer without rows is a file all the same, which a query of many can read. One that was cut off says so in its rows: without any
+        // it would read as one that found nothing.
+        if !is_whole && first.rows.is_empty() {
+            return Ok(());
+        }
         out.write_all(&file::bytes(first))
     }
 }

@@ -26,6 +26,7 @@ impl Sees for Known {
                 array: 16,
                 whole: false,
             },
+            messages: 0,
             environment: false,
             copies: false,
             callers: false,
