@@ -13,6 +13,7 @@ fuzz_target!(|text: &str| {
         let _ = prototype.capture(Detail {
             strings: 32,
             array: 4,
+            whole: false,
         });
     }
     let printed = library.to_string();
