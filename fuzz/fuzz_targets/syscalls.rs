@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use syscalls::{Constants, Hex, IdKind, Name, Part, RawCall, Style};
+use syscalls::{Constants, Hex, IdKind, Name, Netlink, Part, RawCall, Style};
 
 /// What the tracer copies of one call, at most (`calls::live::traced`).
 const LIMITS: CopyLimits = CopyLimits {
@@ -168,6 +168,7 @@ fuzz_target!(|bytes: &[u8]| {
     let detail = Detail {
         strings: style.strings.max(32) as u32,
         array: if style.verbose { 4096 } else { 32 },
+        whole: split % 2 == 0,
     };
     let Some(known) = known(name, detail, style.verbose) else {
         return;
@@ -199,7 +200,15 @@ fuzz_target!(|bytes: &[u8]| {
         comm: (number % 2 == 0).then(|| "comm".to_owned()),
         note: None,
     };
-    let netlink = |_| Some(protocol);
+    let protocol = |_| Some(protocol);
+    let family = |number: u16| {
+        let names = ["nlctrl", "ethtool", "devlink", "nl80211", "TASKSTATS", "tcp_metrics", "any"];
+        names.get(number as usize % 8).map(|name| (*name).to_owned())
+    };
+    let netlink = Netlink { protocol: &protocol, family: &family };
+    let namespaces = |child: Option<i32>, flags: u64| {
+        (flags % 3 == 0).then(|| format!("net:[{}]", child.unwrap_or_default()))
+    };
     let call = RawCall {
         name,
         prototype,
@@ -208,7 +217,8 @@ fuzz_target!(|bytes: &[u8]| {
         returned: None,
         descriptors: Some(&descriptors),
         processes: Some(&processes),
-        netlink: Some(&netlink),
+        netlink: Some(netlink),
+        namespaces: Some(&namespaces),
     };
     let mut text = Vec::new();
     style.arguments(&call, Part::Entry, &mut text);
