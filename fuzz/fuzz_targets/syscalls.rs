@@ -168,7 +168,7 @@ fuzz_target!(|bytes: &[u8]| {
     let detail = Detail {
         strings: style.strings.max(32) as u32,
         array: if style.verbose { 4096 } else { 32 },
-        whole: split % 2 == 0,
+        whole: style.verbose,
     };
     let Some(known) = known(name, detail, style.verbose) else {
         return;
