@@ -10,7 +10,11 @@
 //! Layouts: include/uapi/linux/netlink.h, genetlink.h.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use crate::proc_file;
 
 /// Bytes of the header of a message, of generic netlink's own, and of an attribute's.
 const HEADER: usize = 16;
@@ -42,12 +46,15 @@ static PATIENCE: libc::timeval = libc::timeval {
 pub fn is_netlink(pid: i32, number: i32) -> bool {
     /// What `sockfs_xattr_get` in net/socket.c says of such a socket.
     const NAME: &[u8] = b"NETLINK\0";
-    let path = format!("/proc/{pid}/fd/{number}\0");
+    let path = proc_file::path(pid, &format!("fd/{number}"));
+    let Ok(path) = CString::new(path.into_os_string().into_vec()) else {
+        return false;
+    };
     let mut name = [0_u8; 32];
     // SAFETY: both texts end with a NUL, and the kernel writes at most as much as the buffer of this frame holds.
     let length = unsafe {
         libc::getxattr(
-            path.as_ptr().cast(),
+            path.as_ptr(),
             c"system.sockprotoname".as_ptr(),
             name.as_mut_ptr().cast(),
             name.len(),
