@@ -30,7 +30,7 @@ fn messages_of_netlink_are_those_of_strace() {
         &["ip", "addr", "show"],
         &["ip", "route", "show", "table", "all"],
         &["ip", "neigh"],
-        &["tc", "qdisc", "replace", "dev", "lo", "root", "fq_codel"],
+        &["tc", "qdisc", "replace", "dev", "lo", "root", "pfifo"],
         &["tc", "qdisc", "show", "dev", "lo"],
         &["ss", "-tln"],
     ] {

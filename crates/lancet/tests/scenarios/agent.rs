@@ -69,7 +69,10 @@ fn files(tables: &Path, table: &str) -> Vec<PathBuf> {
     let days = fs::read_dir(tables.join(table)).into_iter().flatten();
     let days = days.flatten().map(|day| day.path());
     let files = days.filter_map(|day| fs::read_dir(day).ok()).flatten();
-    let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    let files = files.flatten().map(|file| file.path());
+    // One that is being written, or was when it was killed, has a longer name.
+    let is_whole = |path: &PathBuf| path.extension().is_some_and(|of| of == "parquet");
+    let mut files: Vec<PathBuf> = files.filter(is_whole).collect();
     files.sort();
     files
 }

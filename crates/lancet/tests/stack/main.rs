@@ -16,7 +16,6 @@ mod moments;
 mod objects;
 mod output;
 mod profile;
-mod profile_collects;
 mod profile_waits;
 mod rivals;
 mod shared;

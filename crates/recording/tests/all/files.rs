@@ -469,7 +469,8 @@ fn refusals_say_what_is_wrong() {
 /// A room of which more is asked than there is: nothing of it is taken.
 #[test]
 fn lengths_that_lie_take_no_room() {
-    let mut bytes = b"\x89lancet\n\x05\0\0\0".to_vec();
+    let mut bytes = b"\x89lancet\n".to_vec();
+    bytes.extend(recording::VERSION.to_le_bytes());
     bytes.extend([0xff; 64]);
     let (_, error) = read(bytes);
     assert!(matches!(error, Some(Error::Damaged(12))), "{error:?}");

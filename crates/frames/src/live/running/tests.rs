@@ -12,6 +12,9 @@ const SEEN: u32 = 10;
 /// A program that runs until this is dropped.
 struct Guest(Child, Live);
 
+/// So many looks that have not seen what is expected.
+const OPENED_ANEW: u32 = 200;
+
 impl Guest {
     fn run(program: &str, arguments: &[&str]) -> Guest {
         let mut command = Command::new(program);
@@ -29,7 +32,7 @@ impl Guest {
             ..Wanted::default()
         };
         let deadline = Instant::now() + Duration::from_secs(60);
-        let (mut seen, mut stopped) = (0, 0);
+        let (mut seen, mut stopped, mut unseen) = (0, 0, 0);
         while seen < SEEN {
             before();
             if self.1.look_again(wanted).is_err() {
@@ -43,7 +46,14 @@ impl Guest {
                     seen += 1;
                     stopped += u32::from(look.why_stopped.is_some());
                 }
-                Some(false) => (seen, stopped) = (0, 0),
+                Some(false) => {
+                    (seen, stopped) = (0, 0);
+                    unseen += 1;
+                    // What was found of its VM is of the moment when it was opened, which may have been before there was one.
+                    if unseen % OPENED_ANEW == 0 {
+                        self.1 = Live::open(self.0.id() as i32).expect("ours");
+                    }
+                }
                 None => {}
             }
             assert!(Instant::now() < deadline, "seen in {seen} looks: {look:?}");

@@ -260,8 +260,12 @@ fn folders(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The host in the name of a file of a table: `HOST-CAPTURE.parquet`. That of another host may begin with this one's name.
+/// The host in the name of a file of a table: `HOST-CAPTURE.parquet`. That of another host may begin with this one's name. What an export
+/// that was killed has left, `HOST-CAPTURE.parquet.lancet-…`, goes with the others when it is old.
 fn host_of(name: &str) -> Option<&str> {
+    let name = name
+        .rsplit_once(".lancet-")
+        .map_or(name, |(whole, _)| whole);
     let (host, capture) = name.strip_suffix(".parquet")?.rsplit_once('-')?;
     let is_capture = capture.len() == 32 && capture.bytes().all(|c| c.is_ascii_hexdigit());
     is_capture.then_some(host)
