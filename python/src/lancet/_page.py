@@ -141,9 +141,10 @@ class Page:
         """The page; asks the companion."""
         try:
             if self._template is None:
-                _, _, (self._template,) = _companion.begin(do="page")
+                _, _, (page,) = _companion.begin(do="page")
+                self._template = str(page)
             data = json.dumps(self._recent.data(tracer.refused, self._root))
-            before, _, behind = str(self._template).partition(DATA)
+            before, _, behind = self._template.partition(DATA)
             # A text with `</script>` must not end the element that holds the data.
             text = before + data.replace("<", "\\u003c") + behind
         except Error as error:

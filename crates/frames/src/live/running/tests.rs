@@ -49,14 +49,15 @@ impl Guest {
                 Some(false) => {
                     (seen, stopped) = (0, 0);
                     unseen += 1;
-                    // What was found of its VM is of the moment when it was opened, which may have been before there was one.
-                    if unseen % OPENED_ANEW == 0 {
-                        self.1 = Live::open(self.0.id() as i32).expect("ours");
-                    }
                 }
                 None => {}
             }
             assert!(Instant::now() < deadline, "seen in {seen} looks: {look:?}");
+            // What was found of its VM is of the moment when it was opened, which may have been before there was one.
+            if unseen == OPENED_ANEW {
+                unseen = 0;
+                self.1 = Live::open(self.0.id() as i32).expect("ours");
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         stopped
