@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// A command, and how it is run.
 pub struct Run<'a> {
-    /// Its command line.
+    /// The words of its command line, without the name of the program.
     pub words: &'a [String],
     /// What takes its standard output; `None`: the beginning of that is kept.
     pub out: Option<File>,

@@ -115,6 +115,13 @@ pub fn stat_field(stat: &str, number: usize) -> Option<&str> {
     behind.split(' ').nth(number.checked_sub(3)?)
 }
 
+/// Returns the inode of what has no path, from its link in `/proc/PID/fd`: the kernel writes `socket:[4711]` of one of the kind `socket`. `None` =
+/// it is of another kind.
+pub fn inode_of_link(link: &str, kind: &str) -> Option<u64> {
+    let number = link.strip_prefix(kind)?.strip_prefix(":[")?;
+    number.strip_suffix(']')?.parse().ok()
+}
+
 /// Returns the text of `/proc/PID/task/TID/FILE`.
 ///
 /// # Errors

@@ -72,6 +72,14 @@ impl Socket {
         Some((is_tcp, plain(local), plain(remote), state))
     }
 
+    /// Whether it waits for connections at this port of TCP.
+    pub fn listens_at(&self, port: u16) -> bool {
+        let ends = self.ends();
+        ends.is_some_and(|(is_tcp, local, _, state)| {
+            is_tcp && state == LISTEN && local.port() == port
+        })
+    }
+
     /// Describes what it is connected to: `tcp to 10.0.0.7:3306`.
     fn describe(&self) -> Option<String> {
         if let Some((is_tcp, local, remote, state)) = self.ends() {

@@ -191,15 +191,11 @@ pub fn descriptor(pid: i32, fd: u64, sockets: &mut Sockets) -> String {
         return format!("descriptor {fd}");
     };
     let target = target.to_string_lossy();
-    let of = |kind: &str| target.strip_prefix(kind)?.strip_suffix(']');
-    if let Some(inode) = of("socket:[") {
-        return inode
-            .parse()
-            .ok()
-            .and_then(|inode| sockets.describe(inode))
-            .unwrap_or_else(|| format!("socket, descriptor {fd}"));
+    if let Some(inode) = proc_file::inode_of_link(&target, "socket") {
+        let known = sockets.describe(inode);
+        return known.unwrap_or_else(|| format!("socket, descriptor {fd}"));
     }
-    if of("pipe:[").is_some() {
+    if proc_file::inode_of_link(&target, "pipe").is_some() {
         return format!("pipe, descriptor {fd}");
     }
     match target.strip_prefix("anon_inode:") {

@@ -42,13 +42,7 @@ fn sockets(pid: i32) -> HashSet<u64> {
     let descriptors = proc_file::descriptors(pid).into_iter().flatten();
     let links = descriptors.take(MOST).filter_map(|one| one.target());
     links
-        .filter_map(|link| {
-            link.to_str()?
-                .strip_prefix("socket:[")?
-                .strip_suffix(']')?
-                .parse()
-                .ok()
-        })
+        .filter_map(|link| proc_file::inode_of_link(link.to_str()?, "socket"))
         .collect()
 }
 

@@ -21,6 +21,7 @@ mod files;
 mod name;
 
 use super::effect::Effect;
+use process::proc_file;
 use prototypes::show::{Captures, Memory as _};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -408,22 +409,15 @@ fn of_process(process: i32) -> Entry {
 /// Returns the entry of a descriptor from the kernel's table, as it is now.
 fn look(process: i32, number: i32) -> Option<Entry> {
     let link = link_of(process, number)?;
-    let inode = link
-        .strip_prefix("socket:[")
-        .and_then(|rest| rest.strip_suffix(']'));
-    Some(match inode {
-        Some(inode) => Entry::Socket(Rc::new(RefCell::new(End::found(inode.parse().ok()?)))),
+    Some(match proc_file::inode_of_link(&link, "socket") {
+        Some(inode) => Entry::Socket(Rc::new(RefCell::new(End::found(inode)))),
         None => Entry::Link(Rc::new(files::found(process, number, link))),
     })
 }
 
 /// Returns the inode of a socket that was just made.
 fn inode(process: Option<i32>, number: i32) -> Option<u64> {
-    let link = link_of(process?, number)?;
-    link.strip_prefix("socket:[")?
-        .strip_suffix(']')?
-        .parse()
-        .ok()
+    proc_file::inode_of_link(&link_of(process?, number)?, "socket")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use process::proc_file;
 use process::stop::thread_ids;
 
 /// The links of a folder that has no threads.
@@ -39,7 +40,7 @@ impl ThreadList {
 
 /// How many threads a process has: its folder of them has a link for each (`proc_task_getattr`, fs/proc/base.c). `None` if it is gone.
 fn count(pid: i32) -> Option<u64> {
-    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    let links = fs::metadata(proc_file::path(pid, "task")).ok()?.nlink();
     links.checked_sub(NO_THREADS)
 }
 

@@ -193,23 +193,19 @@ impl Search {
         let pid = self.pid;
         let link = fs::read_link(proc_file::path(pid, &format!("fd/{fd}"))).ok()?;
         let text = link.to_str()?.to_owned();
-        let inode = |kind: &str| {
-            let number = text.strip_prefix(kind)?.strip_suffix(']')?;
-            number.parse::<u64>().ok()
-        };
         let (link, on) = (link.into_os_string(), Some(on));
         if let Some(kind) = lock_of(wait) {
             let others = Others::new(on, Role::Lock);
             return self.ask_for_owners(wait, of, (kind, fd, link), others);
         }
-        if let Some(inode) = inode("socket:[") {
+        if let Some(inode) = proc_file::inode_of_link(&text, "socket") {
             return self.ask_for_peer(wait, of, inode, on);
         }
         // A thread that sleeps interruptibly on something with a path sleeps on a FIFO or a device, because waits for a disk cannot be
         // interrupted.
         let is_path = text.starts_with('/') && !text.starts_with("/dev/");
         let is_fifo = is_path && moves_bytes(wait) && !wait.uninterruptible;
-        if inode("pipe:[").is_some() || is_fifo {
+        if proc_file::inode_of_link(&text, "pipe").is_some() || is_fifo {
             let info = info(pid, fd)?;
             let needed = match flags_of(&info)? & libc::O_ACCMODE {
                 libc::O_RDONLY => Needed::Writers,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use process::guest::{Status, command_words};
 use process::proc_file;
-use process::sockets::{Socket, Sockets};
+use process::sockets::Sockets;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -19,8 +19,6 @@ use crate::itself;
 
 /// The thread of the kernel that has made all others, in the first PID namespace.
 const KERNEL: i32 = 2;
-/// `TCP_LISTEN` (include/net/tcp_states.h), as tables of sockets have it.
-const LISTEN: [u8; 2] = *b"0A";
 /// How long a user's number is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -234,19 +232,11 @@ fn listens(pid: i32, port: u16, sockets: &mut Known) -> bool {
         return false;
     };
     let sockets = sockets.entry(namespace).or_insert_with(|| Sockets::of(pid));
-    let mut inodes = descriptors.filter_map(|one| {
-        let target = one.target()?;
-        let inode = target.to_str()?.strip_prefix("socket:[")?;
-        inode.strip_suffix(']')?.parse().ok()
-    });
-    inodes.any(|inode| match sockets.socket(inode) {
-        Some(Socket::Internet {
-            protocol,
-            local,
-            state,
-            ..
-        }) => protocol.starts_with("TCP") && *state == LISTEN && local.port() == port,
-        _ => false,
+    let mut inodes =
+        descriptors.filter_map(|one| proc_file::inode_of_link(one.target()?.to_str()?, "socket"));
+    inodes.any(|inode| {
+        let socket = sockets.socket(inode);
+        socket.is_some_and(|socket| socket.listens_at(port))
     })
 }
 

@@ -23,7 +23,7 @@ const LEAST_GROWTH: Duration = Duration::from_secs(60);
 /// A lancet has so much at work.
 const LEAST_MEMORY: u64 = 32 << 20;
 
-/// All of it.
+/// What the configuration file says: each field is a key or a section of it, and no other is allowed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {

@@ -197,7 +197,7 @@ impl Text {
         let _ = writeln!(self.0, "lancet_agent_{name}{open}{labels}{close} {value}");
     }
 
-    /// All of it.
+    /// The answer to one request of Prometheus: the lines that were written.
     pub fn into_text(self) -> String {
         self.0
     }

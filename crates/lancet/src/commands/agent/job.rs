@@ -23,7 +23,7 @@ const MOST: u64 = 64 << 20;
 
 /// A command that is to be run.
 pub struct Job {
-    /// Its command line.
+    /// The words of its command line, without the name of the program.
     pub words: Vec<String>,
     /// The file of its answer, which is there and open.
     pub out: Option<(PathBuf, File)>,

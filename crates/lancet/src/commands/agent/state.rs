@@ -16,7 +16,7 @@ use super::choose::Process;
 use super::turn::Why;
 use crate::ui::file::WholeFile;
 
-/// All of it.
+/// What the agent knows of what it has done, which outlives it in a file.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct State {
@@ -80,15 +80,15 @@ const JUMP: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Sum {
-    /// An answer came.
+    /// How many have given an answer.
     pub done: u64,
-    /// None did.
+    /// How many have failed.
     pub failed: u64,
-    /// Not begun, or ended before they were done, for want of: processor time.
+    /// How many were not begun, or were ended before they were done, because they would use more processor time than they may.
     pub shed_for_cpu: u64,
-    /// Memory.
+    /// The same, because they would have more memory than they may.
     pub shed_for_memory: u64,
-    /// Room on the disk.
+    /// The same, because there was no room for their answers on the disk.
     pub shed_for_disk: u64,
     /// Processor time, in microseconds.
     pub cpu: u64,
@@ -245,7 +245,7 @@ impl State {
     }
 
     /// Notes that all that is known is told.
-    pub fn is_told(&mut self) {
+    pub fn note_told(&mut self) {
         for sum in self.sums.values_mut() {
             sum.memory = 0;
         }
@@ -348,7 +348,7 @@ mod tests {
         let sum = state.sum("a/mem");
         (sum.done, sum.memory) = (2, 100);
         let before = state.told_so_far();
-        state.is_told();
+        state.note_told();
         let since = |state: &State| state.sums["a/mem"].since(&state.told["a/mem"]);
         assert!(since(&state).is_nothing() && since(&state).memory == 0);
         assert_eq!((state.passed, state.used), ([0, 0], [5, 5]));

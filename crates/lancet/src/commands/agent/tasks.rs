@@ -15,7 +15,7 @@ pub struct Task {
     pub key: String,
     /// Whose processes it is about, as the place in the configuration; `None`: it is about the machine.
     pub watch: Option<usize>,
-    /// The command.
+    /// The command of lancet that makes a capture: `profile`, `heap`.
     pub command: &'static str,
     /// Its words, but for the process.
     pub words: Vec<String>,

@@ -94,7 +94,7 @@ pub fn report(state: &mut State, now: &Now) -> std::io::Result<Vec<u8>> {
     }
     let json = FORMS.iter().find(|form| form.is_json());
     Losses::default().end_records(&mut out, json.expect("it is one of them"))?;
-    state.is_told();
+    state.note_told();
     Ok(out)
 }
 

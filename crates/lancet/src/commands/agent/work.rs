@@ -66,7 +66,7 @@ impl Work {
             .iter()
             .any(|one| one.command == OWN && one.number >= state.next)
         {
-            state.is_told();
+            state.note_told();
         }
         let last = waiting.iter().map(|one| one.number + 1).max();
         state.next = state.next.max(last.unwrap_or(0));
